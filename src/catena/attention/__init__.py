@@ -1,0 +1,1 @@
+"""What turns vectors into weights over other vectors."""

@@ -1,0 +1,1 @@
+"""What knows a file format, a token or a batch."""

@@ -1,0 +1,1 @@
+"""Small corpora that were written for Catena and come with it."""

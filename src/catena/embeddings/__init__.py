@@ -1,0 +1,1 @@
+"""What turns ids, characters or positions into vectors."""

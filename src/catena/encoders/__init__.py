@@ -1,0 +1,1 @@
+"""What turns a sequence of vectors into vectors."""

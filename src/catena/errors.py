@@ -1,0 +1,44 @@
+"""The kinds of error a user may meet. Classes only: the words stay where the values are, at the raise.
+
+Every message names the thing, what it must be, what it is, and the cure. The command line prints the message alone and
+keeps the traceback for ``--debug``.
+"""
+
+
+class CatenaError(Exception):
+    """Something the user can put right. All of Catena's own errors are of this kind."""
+
+
+class ConfigError(CatenaError, ValueError):
+    """A config file or a flag holds a value that cannot be used. The message lists every problem at once."""
+
+
+class FormatError(CatenaError, ValueError):
+    """A data file is not in the format it was read as. The message names the file and, where it can, the line."""
+
+
+class DataError(CatenaError, ValueError):
+    """The data was read, but cannot serve the purpose: empty, one label only, nothing left after filtering."""
+
+
+class ShapeError(CatenaError, ValueError):
+    """Tensors whose sizes do not fit together."""
+
+
+class CheckpointError(CatenaError, RuntimeError):
+    """A run or checkpoint folder is missing, damaged, or made by another model."""
+
+
+class UnknownNameError(CatenaError, KeyError):
+    """A name that is not in a registry. The message lists the nearest ones."""
+
+    def __str__(self) -> str:  # KeyError would print the message in quotes
+        return str(self.args[0]) if self.args else ""
+
+
+class MissingExtraError(CatenaError, ImportError):
+    """An optional package is not installed. The message holds the exact install line."""
+
+
+class OutOfMemoryError(CatenaError, RuntimeError):
+    """The device has no memory left. The message holds the batch size, the longest example and the flags to change."""

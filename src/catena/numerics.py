@@ -1,0 +1,58 @@
+"""Sums and logarithms that are exact at minus infinity and never give nan gradients.
+
+``torch.logsumexp`` and ``torch.logaddexp`` have nan gradients where every term is -inf, and such cells are everywhere in
+a chart or a masked softmax. The functions here return -inf there, with gradient 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+NEVER = -math.inf
+"""The log of zero. Exact: an impossible thing scores NEVER, not a large negative number."""
+
+
+def log_sum_exp(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
+    """log Σ exp(x) over one axis. All -inf gives -inf with gradient 0; +inf gives +inf."""
+    top = x.amax(dim, keepdim=True).detach()
+    top = torch.where(top.isinf(), 0.0, top)
+    mass = (x - top).exp().sum(dim)
+    # Two `where`s keep both passes exact: the inner one keeps log away from 0, the outer one puts -inf back.
+    empty = mass == 0
+    return torch.where(empty, NEVER, torch.where(empty, 1.0, mass).log() + top.squeeze(dim))
+
+
+def log_add_exp(a: Float[Tensor, "..."], b: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """log(exp(a) + exp(b)), elementwise; two -inf give -inf with gradient 0."""
+    a, b = torch.broadcast_tensors(a, b)
+    return log_sum_exp(torch.stack((a, b)), dim=0)
+
+
+def safe_log(p: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """log p with log 0 = -inf and gradient 0 there."""
+    zero = p == 0
+    return torch.where(zero, NEVER, torch.where(zero, 1.0, p).log())
+
+
+def masked_softmax(
+    scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None, dim: int = -1
+) -> Float[Tensor, "..."]:
+    """Softmax over the places where ``mask`` is True. Where none is True, or all score -inf, every weight is 0."""
+    if mask is not None:
+        scores = scores.masked_fill(~mask, NEVER)
+    top = scores.amax(dim, keepdim=True).detach()
+    weights = (scores - torch.where(top.isinf(), 0.0, top)).exp()
+    mass = weights.sum(dim, keepdim=True)
+    return weights / torch.where(mass == 0, 1.0, mass)
+
+
+def log1mexp(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """log(1 - exp(x)) for x <= 0, accurate at both ends (Mächler 2012, equation 7)."""
+    small = x > -math.log(2.0)
+    near_zero = torch.where(small, x, -1.0)
+    far = torch.where(small, -1.0, x)
+    return torch.where(small, safe_log(-torch.expm1(near_zero)), torch.log1p(-far.exp()))

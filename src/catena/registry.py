@@ -1,0 +1,69 @@
+"""One explicit table for each kind of thing that is chosen by name. An unknown name is answered with the nearest.
+
+    POOLINGS: Registry[type[Pooling]] = Registry("pooling")
+
+    @POOLINGS.register("max")
+    class MaxPooling(Pooling): ...
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from catena.errors import UnknownNameError
+
+T = TypeVar("T")
+
+
+def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The known names that look most like ``name``, best first; none when nothing is close."""
+    names = list(known)
+    folded = {n.lower().replace("-", "_"): n for n in names}
+    hits = difflib.get_close_matches(name.lower().replace("-", "_"), folded, n=most, cutoff=0.6)
+    return [folded[hit] for hit in hits]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Words for the end of an error: the nearest names, or all of them when none is near and they are few."""
+    names = list(known)
+    close = nearest(name, names)
+    if close:
+        return f"did you mean {' or '.join(repr(n) for n in close)}?"
+    if len(names) <= 20:
+        return f"known are {', '.join(repr(n) for n in sorted(names))}"
+    return f"{len(names)} names are known, none of them near"
+
+
+class Registry(Generic[T]):
+    """Names and what they stand for. Read like a dictionary; written by :meth:`register` only, never twice."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._table: dict[str, T] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Enter the decorated thing under ``name``."""
+
+        def enter(thing: T) -> T:
+            if name in self._table:
+                raise ValueError(f"the {self.kind} {name!r} is registered twice")
+            self._table[name] = thing
+            return thing
+
+        return enter
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._table:
+            raise UnknownNameError(f"no {self.kind} is called {name!r}: {did_you_mean(name, self._table)}")
+        return self._table[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)

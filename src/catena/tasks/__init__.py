@@ -1,0 +1,1 @@
+"""One thing people want done each: config, model, loss, prediction, evaluation."""

@@ -1,0 +1,58 @@
+"""What every test stands on: shapes are checked, no socket is opened, seeds are fixed, one thread for each worker."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+# Numba functions fail under the hook, so kernels/ stays out of it; the import must come before any of catena.
+from jaxtyping import install_import_hook
+
+CHECKED_ROOMS = [
+    f"catena.{path.stem if path.is_file() else path.name}"
+    for path in sorted((Path(__file__).parent.parent / "src" / "catena").iterdir())
+    if (path.suffix == ".py" and path.stem != "__init__") or (path.is_dir() and path.name not in ("kernels", "__pycache__"))
+]
+if not os.environ.get("CATENA_NO_HOOK"):
+    install_import_hook(CHECKED_ROOMS, "beartype.beartype")
+
+import hypothesis  # noqa: E402
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+
+hypothesis.settings.register_profile(
+    "catena",
+    deadline=None,  # the machines are noisy
+    derandomize=True,
+    max_examples=60,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("catena")
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in Catena may reach the network: opening a connection fails the test."""
+
+    def refuse(*args: object, **_: object) -> None:
+        raise AssertionError(f"a test tried to connect to {args[1:]}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed() -> None:
+    torch.manual_seed(20261115)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of evaluation data, or a skip that says what is missing."""
+    folder = os.environ.get("CATENA_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("CATENA_DATA does not name a folder with the evaluation data")
+    return Path(folder)

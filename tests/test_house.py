@@ -1,0 +1,83 @@
+"""The plan of the house: imports go down, never up or sideways, and no two rooms import each other in a circle."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SRC = Path(__file__).parent.parent / "src" / "catena"
+
+FLOORS = [
+    {"version", "shapes", "errors", "extras", "numerics", "randomness", "registry", "config", "checkpoint"},
+    {"kernels"},
+    {"data", "embeddings", "structure", "metrics"},
+    {"attention", "outputs", "grammar", "draw"},
+    {"encoders", "decoding"},
+    {"lm", "seq2seq", "vectors"},
+    {"training"},
+    {"tasks", "recipes"},
+    {"studio"},
+    {"cli"},
+]
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} uses a relative import"
+            yield node.module or "", node.lineno
+
+
+def modules() -> list[tuple[Path, str]]:
+    found = []
+    for path in sorted(SRC.rglob("*.py")):
+        parts = path.relative_to(SRC.parent).with_suffix("").parts
+        found.append((path, ".".join(p for p in parts if p != "__init__")))
+    return found
+
+
+def test_every_room_is_on_a_floor() -> None:
+    unknown = {room_of(name) for _, name in modules()} - set(FLOOR) - {""}
+    assert not unknown, f"rooms that tests/test_house.py does not know: {sorted(unknown)}"
+
+
+def test_imports_go_down() -> None:
+    wrong = []
+    for path, name in modules():
+        here = room_of(name)
+        if not here:
+            continue
+        for target, line in imports(path):
+            there = room_of(target) if target.startswith("catena.") else ""
+            if not there or there == here or (FLOOR[here] == 0 and FLOOR[there] == 0):
+                continue
+            if FLOOR[there] >= FLOOR[here]:
+                wrong.append(f"{path.relative_to(SRC)}:{line} ({here}) imports {target} ({there})")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    known = {name for _, name in modules()}
+    graph = {name: {t for t, _ in imports(path) if t in known and t != name} for path, name in modules()}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail[trail.index(name) :], name))
+        if name not in done:
+            for target in sorted(graph[name]):
+                visit(target, (*trail, name))
+            done.add(name)
+
+    for name in sorted(graph):
+        if name != "catena":  # the top file names its public things lazily
+            visit(name, ())
