@@ -1,0 +1,101 @@
+"""The task as the loop sees it: batches by number, a loss, an evaluation, and what to save beside the weights.
+
+The loop knows nothing else of a task, and a task knows nothing of optimisers, schedules or checkpoints.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Batch = Any
+"""Whatever a task makes of a batch; the loop hands it from :meth:`EpochPlan.batch` to :meth:`Task.loss` unread."""
+
+
+@dataclass(frozen=True)
+class LossOutput:
+    """What one batch cost.
+
+    Args:
+        total: the **mean** over the items, with its gradient. Micro-batches are weighted by their items, so that
+            accumulating them equals the one large batch.
+        items: what the mean is over: examples of a classifier, predicted tokens of a language model. Greater than 0.
+        tokens: tokens read, for the speed that is reported.
+    """
+
+    total: Float[Tensor, ""]
+    items: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores on the development set by name, and a few predictions for a person to look at (up to three are shown)."""
+
+    scores: dict[str, float]
+    samples: list[str] = field(default_factory=list)
+
+
+class EpochPlan(ABC):
+    """The batches of one epoch, each of them at hand by its number, so that a resumed run starts in the middle."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many batches the epoch has; at least one."""
+
+    @abstractmethod
+    def batch(self, i: int) -> Batch:
+        """Batch ``i``, always the same one, whatever was asked for before; on the device of the model."""
+
+
+class Task(ABC):
+    """A model, its data and its metric. All randomness of a task comes from its seed and the number of the epoch.
+
+    What a task draws from torch's global generator (dropout) in :meth:`loss` is repeated exactly by a resumed run.
+    """
+
+    @property
+    @abstractmethod
+    def model(self) -> nn.Module:
+        """The parameters to train, on the device they are trained on."""
+
+    @property
+    @abstractmethod
+    def metric(self) -> str:
+        """The key of :attr:`Evaluation.scores` that decides which checkpoint is best."""
+
+    @property
+    @abstractmethod
+    def higher_is_better(self) -> bool:
+        """Whether a greater value of :attr:`metric` is better (accuracy) or a smaller one (perplexity)."""
+
+    @abstractmethod
+    def epoch(self, number: int) -> EpochPlan:
+        """The batches of epoch ``number`` (the first is 1): the same for the same seed and number, whenever asked."""
+
+    @abstractmethod
+    def loss(self, batch: Batch) -> LossOutput:
+        """The loss of one batch. The loop has put the model into training mode."""
+
+    @abstractmethod
+    def evaluate(self) -> Evaluation:
+        """Score the development set. The loop has put the model into evaluation mode and switched gradients off, and
+        gives the global generators back afterwards as they were."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write everything but the weights into a checkpoint folder: config.toml, vocabulary, tokenizer, labels."""
+
+    @abstractmethod
+    def describe_batch(self, batch: Batch) -> str:
+        """For the answer to running out of memory: "50 examples, longest 56 tokens"."""
+
+    def summary(self) -> Sequence[str]:
+        """Lines about the data for the start of the report: "train: 9,596 examples, 2 labels"."""
+        return ()
