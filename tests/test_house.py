@@ -19,6 +19,7 @@ FLOORS = [
     {"tasks", "recipes"},
     {"studio"},
     {"cli"},
+    {"__main__"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -1,0 +1,55 @@
+# Two commands do everything on a fresh machine with Python 3.11 or newer: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: help setup demo test lint types mutants docs bench clean device-wheels
+
+help:
+	@echo "make demo      install, train a text classifier on the corpus that comes with Catena, evaluate it, show predictions"
+	@echo "make test      install what the tests need and run them"
+	@echo "make lint      ruff"
+	@echo "make types     mypy"
+	@echo "make mutants   one-line mutants of the algorithms; the tests must catch every one"
+	@echo "make clean     remove the virtual environments and caches"
+
+setup: $(VENV)/installed
+
+# The stamp is written last, so that an install that was cut short starts again.
+$(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Catena needs Python 3.11 or newer, and '$(PYTHON)' is older: make setup PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/tested: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/python -m catena demo
+
+test: $(VENV)/tested
+	$(BIN)/python -m pytest -n 2 $(TESTS)
+
+lint: $(VENV)/tested
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/tested
+	$(BIN)/mypy
+
+mutants: $(VENV)/tested
+	$(BIN)/python tests/mutants/run.py --jobs 2 $(ONLY)
+
+# Wheels for a machine that cannot reach a registry; FOR names its Python, such as 3.12.
+FOR ?= 3.12
+device-wheels:
+	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --python-version $(FOR) --dest carry/wheels \
+	  pydantic pydantic-core annotated-types typing-inspection typing-extensions tyro docstring-parser typeguard beartype \
+	  regex pytest pytest-xdist execnet pluggy iniconfig hypothesis sortedcontainers
+
+clean:
+	rm -rf $(VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache build dist

@@ -1,0 +1,100 @@
+"""A corpus as numbers: the tokens of every example in one flat array, read and tokenised once.
+
+Tokens get provisional numbers in the order they are first met, so one pass over a file is enough: the vocabulary is
+chosen afterwards from the counts of the training part, and :meth:`Corpus.renumbered` maps the flat array onto it. An array
+that outgrows ``IN_MEMORY`` moves to a temporary file and is memory-mapped, so memory does not grow with the text.
+
+Knows nothing of labels or models.
+"""
+
+from __future__ import annotations
+
+import array
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+import numpy as np
+
+IN_MEMORY = 64 * 2**20
+"""Bytes of token numbers that are held in memory before they go to a file."""
+
+
+class FlatIds:
+    """A growing array of int32, in memory until it is large and then in a temporary file."""
+
+    def __init__(self) -> None:
+        self._tail = array.array("i")
+        self._file: IO[bytes] | None = None
+
+    def extend(self, ids: Iterable[int]) -> None:
+        self._tail.extend(ids)
+        if len(self._tail) * self._tail.itemsize >= IN_MEMORY:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="catena-ids-")  # noqa: SIM115 (lives as long as the array)
+            self._tail.tofile(self._file)
+            self._tail = array.array("i")
+
+    def finish(self) -> np.ndarray:
+        """The whole array. Nothing can be added after this."""
+        if self._file is None:
+            return np.frombuffer(self._tail, dtype=np.int32) if self._tail else np.zeros(0, np.int32)
+        self._tail.tofile(self._file)
+        self._file.flush()
+        return np.memmap(self._file, dtype=np.int32, mode="r+")
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Token numbers of many examples: example ``i`` is ``flat[offsets[i] : offsets[i + 1]]``."""
+
+    flat: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        return self.flat[self.offsets[i] : self.offsets[i + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    def counts(self, examples: np.ndarray, size: int) -> np.ndarray:
+        """How often each of ``size`` numbers occurs in the named examples."""
+        total = np.zeros(size, np.int64)
+        for part in np.array_split(examples, max(1, len(examples) // 100_000)):
+            if len(part):
+                total += np.bincount(np.concatenate([self[int(i)] for i in part]), minlength=size)
+        return total
+
+    def renumbered(self, mapping: np.ndarray) -> Corpus:
+        """The same corpus with number ``n`` replaced by ``mapping[n]``."""
+        if isinstance(self.flat, np.memmap):
+            for start in range(0, len(self.flat), 10_000_000):
+                self.flat[start : start + 10_000_000] = mapping[self.flat[start : start + 10_000_000]]
+            return self
+        return Corpus(mapping[self.flat].astype(np.int32), self.offsets)
+
+
+class CorpusBuilder:
+    """Numbers tokens as they come. ``tokens`` lists every distinct token in the order of its provisional number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._flat = FlatIds()
+        self._offsets = array.array("q", [0])
+
+    @property
+    def tokens(self) -> list[str]:
+        return list(self._numbers)
+
+    def add(self, tokens: Sequence[str]) -> None:
+        numbers = self._numbers
+        self._flat.extend([numbers.setdefault(token, len(numbers)) for token in tokens])
+        self._offsets.append(self._offsets[-1] + len(tokens))
+
+    def finish(self) -> Corpus:
+        return Corpus(self._flat.finish(), np.frombuffer(self._offsets, dtype=np.int64))
