@@ -1,4 +1,4 @@
-"""The task as the loop sees it: batches by number, a loss, an evaluation, and what to save beside the weights.
+"""The task as the loop sees it: batches by number, a loss, an evaluation, what to save beside the weights.
 
 The loop knows nothing else of a task, and a task knows nothing of optimisers, schedules or checkpoints.
 """
@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 Batch = Any
-"""Whatever a task makes of a batch; the loop hands it from :meth:`EpochPlan.batch` to :meth:`Task.loss` unread."""
+"""Whatever a task makes of a batch: handed from :meth:`EpochPlan.batch` to :meth:`Task.loss` unread."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class LossOutput:
     """What one batch cost.
 
     Args:
-        total: the **mean** over the items, with its gradient. Micro-batches are weighted by their items, so that
-            accumulating them equals the one large batch.
-        items: what the mean is over: examples of a classifier, predicted tokens of a language model. Greater than 0.
+        total: the **mean** over the items, with its gradient. Micro-batches are weighted by their items, so
+            that accumulating them equals the one large batch.
+        items: what the mean is over: examples of a classifier, predicted tokens of a language model; at least 1.
         tokens: tokens read, for the speed that is reported.
     """
 
@@ -36,14 +36,14 @@ class LossOutput:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores on the development set by name, and a few predictions for a person to look at (up to three are shown)."""
+    """Scores on the development set by name, and a few predictions to look at (up to three are shown)."""
 
     scores: dict[str, float]
     samples: list[str] = field(default_factory=list)
 
 
 class EpochPlan(ABC):
-    """The batches of one epoch, each of them at hand by its number, so that a resumed run starts in the middle."""
+    """The batches of one epoch, each at hand by its number, so that a resumed run starts in the middle."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -55,9 +55,9 @@ class EpochPlan(ABC):
 
 
 class Task(ABC):
-    """A model, its data and its metric. All randomness of a task comes from its seed and the number of the epoch.
+    """A model, its data and its metric. What it draws depends on its seed and the number of the epoch alone.
 
-    What a task draws from torch's global generator (dropout) in :meth:`loss` is repeated exactly by a resumed run.
+    What :meth:`loss` draws from torch's global generators (dropout) is repeated exactly by a resumed run.
     """
 
     @property
@@ -77,7 +77,7 @@ class Task(ABC):
 
     @abstractmethod
     def epoch(self, number: int) -> EpochPlan:
-        """The batches of epoch ``number`` (the first is 1): the same for the same seed and number, whenever asked."""
+        """The batches of epoch ``number`` (the first is 1): the same for the same seed, whenever asked."""
 
     @abstractmethod
     def loss(self, batch: Batch) -> LossOutput:
@@ -85,12 +85,15 @@ class Task(ABC):
 
     @abstractmethod
     def evaluate(self) -> Evaluation:
-        """Score the development set. The loop has put the model into evaluation mode and switched gradients off, and
-        gives the global generators back afterwards as they were."""
+        """Score the development set.
+
+        The loop has put the model into evaluation mode and switched gradients off; it seeds the global
+        generators for the evaluation and gives them back afterwards as they were.
+        """
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write everything but the weights into a checkpoint folder: config.toml, vocabulary, tokenizer, labels."""
+        """Write all but the weights into a checkpoint folder: config.toml, vocabulary, tokenizer, labels."""
 
     @abstractmethod
     def describe_batch(self, batch: Batch) -> str:
