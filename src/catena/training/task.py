@@ -25,7 +25,7 @@ class LossOutput:
     Args:
         total: the **mean** over the items, with its gradient. Micro-batches are weighted by their items, so
             that accumulating them equals the one large batch.
-        items: what the mean is over: examples of a classifier, predicted tokens of a language model; at least 1.
+        items: what the mean is over: examples of a classifier, predicted tokens of a language model.
         tokens: tokens read, for the speed that is reported.
     """
 

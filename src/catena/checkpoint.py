@@ -1,0 +1,452 @@
+"""A model is a folder, and so is a run: weights as safetensors, the rest as TOML and JSON, nothing unpickled.
+
+    runs/mr/
+      config.toml   meta.json   metrics.jsonl   log.txt
+      checkpoints/step-000500/
+        config.toml, vocabulary …    whatever the task saves beside its weights
+        model.safetensors            the weights to use
+        training.safetensors         what a resumed run needs: optimiser, generators
+        state.json                   its numbers: step, epoch, scores
+        manifest.json                sha256 and size of every file above, and the shapes of the model
+      best -> checkpoints/step-…     last -> checkpoints/step-…
+
+A checkpoint folder is complete in itself and can be moved. It is written under a temporary name and renamed,
+so that it is there whole or not at all; what was damaged later is found by the manifest and refused. A path
+is a path: it is never tried as the name of anything on a network.
+
+Knows nothing of optimisers, epochs or tasks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from catena.errors import CheckpointError
+from catena.registry import nearest
+from catena.version import __version__
+
+if TYPE_CHECKING:
+    import torch
+
+FORMAT_VERSION = 1
+"""The version of the layout that is written. A change raises it, and enters the way up in ``UPGRADES``."""
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""``UPGRADES[n]`` turns a manifest of version n into one of version n + 1: every version keeps loading."""
+
+CONFIG, MANIFEST, META, METRICS, LOG = "config.toml", "manifest.json", "meta.json", "metrics.jsonl", "log.txt"
+WEIGHTS, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"
+CHECKPOINTS, BEST, LAST = "checkpoints", "best", "last"
+UNFINISHED = ".unfinished-"
+
+
+# --- files that are there whole or not at all ---------------------------------------------------------------
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    """Write a text file under a temporary name and rename it: readers see the old one or the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = _temporary(path.parent)
+    try:
+        with unfinished.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def as_json(value: Any) -> str:
+    """JSON for a file: sorted, indented, and valid for every reader (nan and infinity are refused)."""
+    return json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _temporary(folder: Path) -> Path:
+    return folder / f"{UNFINISHED}{secrets.token_hex(6)}"
+
+
+def _sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows cannot open a folder, and needs no such call
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# --- one checkpoint -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint folder that was found whole: every file is there and is what was written."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for models with the same parameter names, shapes and types."""
+        return str(self.manifest["model"]["fingerprint"])
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The weights by parameter name, on the CPU."""
+        tensors = _read_tensors(self.folder / WEIGHTS)
+        for name, same_as in self.manifest["model"]["shared"].items():
+            tensors[name] = tensors[same_as]
+        return tensors
+
+    def training(self) -> dict[str, torch.Tensor]:
+        """The tensors a resumed run needs."""
+        if TRAINING not in self.manifest["files"]:
+            raise CheckpointError(
+                f"{self.folder} holds a model without the state of its training: it cannot be resumed, but a "
+                f"new run can start from it with --from {self.folder}"
+            )
+        return _read_tensors(self.folder / TRAINING)
+
+    def state(self) -> dict[str, Any]:
+        """The numbers a resumed run needs."""
+        return json.loads((self.folder / STATE).read_text(encoding="utf-8"))
+
+    def load_into(self, model: torch.nn.Module) -> None:
+        """Put the weights into a model of the same make, or say where the two differ."""
+        differences = self.differences(model)
+        if differences:
+            more = f" (and {len(differences) - 3} more)" if len(differences) > 3 else ""
+            raise CheckpointError(
+                f"the checkpoint {self.folder} comes from another model: {'; '.join(differences[:3])}{more}. "
+                f"Build the model from the {CONFIG} in that folder, or choose another checkpoint"
+            )
+        model.load_state_dict(self.weights())
+
+    def differences(self, model: torch.nn.Module) -> list[str]:
+        """Where the shapes of a model differ from those of the checkpoint, in words."""
+        theirs, ours = self.manifest["model"]["tensors"], _shapes(model.state_dict())
+        found = [f"{name} is in the model only" for name in ours if name not in theirs]
+        found += [f"{name} is in the checkpoint only" for name in theirs if name not in ours]
+        found += [
+            f"{name} is {_words(theirs[name])} in the checkpoint and {_words(ours[name])} in the model"
+            for name in ours
+            if name in theirs and ours[name] != theirs[name]
+        ]
+        return found
+
+
+def write_checkpoint(
+    folder: Path,
+    weights: Mapping[str, torch.Tensor],
+    save: Callable[[Path], None],
+    *,
+    training: Mapping[str, torch.Tensor] | None = None,
+    state: Mapping[str, Any] | None = None,
+) -> Checkpoint:
+    """Write a checkpoint folder whole or not at all; an older one of the same name is replaced.
+
+    Args:
+        folder: its name.
+        weights: every tensor of the model by name. Tensors that are one and the same are stored once.
+        save: writes everything else into the folder it is given.
+        training: the tensors that a resumed run needs.
+        state: its numbers.
+    """
+    alone, shared = _without_twins(weights)
+    shapes = _shapes(weights)
+    model = {"tensors": shapes, "shared": shared, "fingerprint": _digest(shapes)}
+
+    def fill(unfinished: Path) -> None:
+        save(unfinished)
+        (unfinished / STATE).write_text(as_json(dict(state or {})), encoding="utf-8")
+        _write_tensors(unfinished / WEIGHTS, alone)
+        if training is not None:
+            _write_tensors(unfinished / TRAINING, _without_twins(training)[0])
+
+    return _write_whole(folder, fill, model)
+
+
+def amend_checkpoint(folder: Path, texts: Mapping[str, str]) -> Checkpoint:
+    """Put text files, such as a fitted temperature, into a checkpoint; the folder is whole at any moment."""
+    old = read_checkpoint(folder.resolve())  # through `best` and `last`, which stay as they are
+
+    def fill(unfinished: Path) -> None:
+        for name in old.manifest["files"]:
+            (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(old.folder / name, unfinished / name)
+        for name, text in texts.items():
+            (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
+            (unfinished / name).write_text(text, encoding="utf-8")
+
+    return _write_whole(old.folder, fill, old.manifest["model"])
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Open one checkpoint folder and check every file of it."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise _not_whole(folder, MANIFEST)
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        version = manifest["format_version"]
+        checksum = manifest.pop("checksum")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise _damaged(path, "it is no longer the JSON that was written") from None
+    check_version(version, path)
+    if checksum != _digest(manifest):
+        raise _damaged(path, "its content does not fit its own checksum")
+    manifest = upgraded(manifest)
+    for name, entry in manifest["files"].items():
+        _check_file(folder, name, entry["size"], entry["sha256"])
+    return Checkpoint(folder, manifest)
+
+
+def check_version(version: Any, path: Path) -> None:
+    """Refuse a format that this version of Catena does not know."""
+    if not isinstance(version, int) or not 1 <= version <= FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path} has format version {version}, and Catena {__version__} reads versions 1 to "
+            f"{FORMAT_VERSION}: it was written by a newer Catena; pip install --upgrade catena"
+        )
+
+
+def upgraded(manifest: dict[str, Any]) -> dict[str, Any]:
+    """A manifest of any known version, brought to the present one."""
+    while manifest["format_version"] < FORMAT_VERSION:
+        version = manifest["format_version"]
+        manifest = {**UPGRADES[version](manifest), "format_version": version + 1}
+    return manifest
+
+
+def _write_whole(folder: Path, fill: Callable[[Path], None], model: dict[str, Any]) -> Checkpoint:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = _temporary(folder.parent)
+    try:
+        unfinished.mkdir()
+        fill(unfinished)
+        files = {
+            path.relative_to(unfinished).as_posix(): {"sha256": sha256_of(path), "size": path.stat().st_size}
+            for path in sorted(unfinished.rglob("*"))
+            if path.is_file()
+        }
+        manifest = {"format_version": FORMAT_VERSION, "files": files, "model": model}
+        sealed = {**manifest, "checksum": _digest(manifest)}
+        (unfinished / MANIFEST).write_text(as_json(sealed), encoding="utf-8")
+        for path in [*unfinished.rglob("*"), unfinished]:
+            _sync(path)
+        _rename_over(unfinished, folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    _sync(folder.parent)
+    return Checkpoint(folder, manifest)
+
+
+def _rename_over(source: Path, target: Path) -> None:
+    if not target.exists():
+        os.rename(source, target)
+        return
+    aside = _temporary(target.parent)  # a folder cannot be renamed over one that is not empty
+    os.rename(target, aside)
+    os.rename(source, target)
+    shutil.rmtree(aside)
+
+
+def _check_file(folder: Path, name: str, size: int, sha256: str) -> None:
+    path = folder / name
+    if not path.is_file():
+        raise _not_whole(folder, name)
+    if (found := path.stat().st_size) != size:
+        raise _damaged(path, f"it has {found:,} bytes and {size:,} were written")
+    if sha256_of(path) != sha256:
+        raise _damaged(path, "its sha256 is not that of what was written")
+
+
+def _not_whole(folder: Path, name: str) -> CheckpointError:
+    return CheckpointError(
+        f"{folder} is not a whole checkpoint: {name} is missing. Choose another checkpoint of the run"
+    )
+
+
+def _damaged(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(f"{path} is damaged: {why}. Choose another checkpoint of the run")
+
+
+def _shapes(tensors: Mapping[str, torch.Tensor]) -> dict[str, list[Any]]:
+    return {name: [str(t.dtype).removeprefix("torch."), *t.shape] for name, t in tensors.items()}
+
+
+def _words(shape: list[Any]) -> str:
+    return f"{shape[0]} of shape ({', '.join(map(str, shape[1:]))})"
+
+
+def _without_twins(tensors: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """The tensors, each that has several names (tied weights) once; and the other names, with the first."""
+    first: dict[tuple[Any, ...], str] = {}
+    alone: dict[str, torch.Tensor] = {}
+    shared: dict[str, str] = {}
+    for name, tensor in tensors.items():
+        place = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+        if tensor.numel() and place in first:
+            shared[name] = first[place]
+            continue
+        first[place] = name
+        copy = tensor.detach().cpu().contiguous()
+        if copy.untyped_storage().nbytes() != copy.numel() * copy.element_size():
+            copy = copy.clone()  # a view of a larger tensor: safetensors refuses those that share memory
+        alone[name] = copy
+    return alone, shared
+
+
+def _write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    from safetensors.torch import save_file
+
+    save_file(dict(tensors), path)
+    shutil.copymode(path.parent / STATE, path)  # safetensors lets nobody but the owner read
+
+
+def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return {name: t.clone() for name, t in load_file(path).items()}  # a copy: the file may be replaced
+
+
+# --- finding the checkpoint that a path means ---------------------------------------------------------------
+
+
+def open_checkpoint(path: Path, note: Callable[[str], None] = lambda words: None) -> Checkpoint:
+    """The checkpoint that a path means: of a run its `best`, else its `last`; or these; or itself.
+
+    A damaged `last` falls back to the newest whole checkpoint of its run, and ``note`` is told so.
+    """
+    if is_run(path):
+        read_meta(path)
+        return read_checkpoint(pointed(path, BEST)) if has(path, BEST) else last_checkpoint(path, note)
+    if path.name == LAST and is_run(path.parent):
+        return last_checkpoint(path.parent, note)
+    if path.name == BEST and is_run(path.parent) and has(path.parent, BEST):
+        return read_checkpoint(pointed(path.parent, BEST))
+    if path.is_dir() and ((path / MANIFEST).exists() or (path / WEIGHTS).exists()):
+        return read_checkpoint(path)
+    if path.exists():
+        raise CheckpointError(
+            f"{path} is neither a run (it has no {META} and {CHECKPOINTS}) nor a checkpoint (it has no "
+            f"{MANIFEST}): name the folder that 'catena train' wrote"
+        )
+    raise CheckpointError(f"there is no run or checkpoint {path}{_near(path)}")
+
+
+def last_checkpoint(run: Path, note: Callable[[str], None] = lambda words: None) -> Checkpoint:
+    """The newest whole checkpoint of a run: the one that `last` points to, unless it is damaged."""
+    problem = f"{run} has no checkpoint yet"
+    if has(run, LAST):
+        try:
+            return read_checkpoint(pointed(run, LAST))
+        except CheckpointError as error:
+            problem = str(error)
+    for folder in reversed(checkpoints_of(run)):
+        try:
+            found = read_checkpoint(folder)
+        except CheckpointError as error:
+            problem = str(error)
+            continue
+        note(f"{problem}. Falling back to the newest whole one, {folder}")
+        return found
+    raise CheckpointError(f"no checkpoint of the run can be used: {problem}")
+
+
+def checkpoints_of(run: Path) -> list[Path]:
+    """The checkpoint folders of a run, whole or not, by step."""
+    return sorted((path for path in (run / CHECKPOINTS).glob("step-*") if path.is_dir()), key=step_of)
+
+
+def step_of(folder: Path) -> int:
+    """The step in the name of a checkpoint folder."""
+    number = folder.name.removeprefix("step-")
+    return int(number) if number.isdigit() else -1
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is that of a run."""
+    return (path / META).is_file() and (path / CHECKPOINTS).is_dir()
+
+
+def read_meta(run: Path) -> dict[str, Any]:
+    """What is known of a run: versions, command, seed, threads, hashes of its data."""
+    path = run / META
+    if not run.exists():
+        raise CheckpointError(f"there is no run {run}{_near(run)}")
+    if not path.exists():
+        raise CheckpointError(
+            f"{run} is not a run: it has no {META}. Name the folder that 'catena train' wrote"
+        )
+    try:
+        meta = json.loads(path.read_text(encoding="utf-8"))
+        version = meta["format_version"]
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointError(f"{path} is damaged: it is no longer the JSON that was written") from None
+    check_version(version, path)
+    return meta
+
+
+def has(run: Path, name: str) -> bool:
+    """Whether a run has a `best` or a `last`, even one that points nowhere."""
+    return (run / name).is_symlink() or (run / name).exists()
+
+
+def pointed(run: Path, name: str) -> Path:
+    """Where `best` or `last` points: a link, or a small file where links cannot be made, or a folder."""
+    pointer = run / name
+    if pointer.is_file():
+        target = run / pointer.read_text(encoding="utf-8").strip()
+    else:
+        target = run / os.readlink(pointer) if pointer.is_symlink() else pointer
+    if not target.is_dir():
+        raise CheckpointError(
+            f"{pointer} points to {target}, which is missing. Choose another checkpoint of the run"
+        )
+    return target
+
+
+def point(run: Path, name: str, target: Path) -> None:
+    """Let `best` or `last` point to a checkpoint, by a relative path, so that the run can be moved."""
+    relative = target.relative_to(run).as_posix()
+    pointer, fresh = run / name, _temporary(run)
+    if pointer.is_dir() and not pointer.is_symlink():
+        shutil.rmtree(pointer)  # the run was copied by something that followed the link
+    try:
+        fresh.symlink_to(relative, target_is_directory=True)
+    except (OSError, NotImplementedError):
+        write_text_atomically(pointer, relative + "\n")
+        return
+    os.replace(fresh, pointer)
+    _sync(run)
+
+
+def _near(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f": there is no folder {path.parent} either"
+    close = nearest(path.name, sorted(p.name for p in path.parent.iterdir() if p.is_dir()))
+    return f": did you mean {' or '.join(str(path.parent / name) for name in close)}?" if close else ""
