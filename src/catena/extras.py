@@ -1,4 +1,4 @@
-"""Optional packages: imported when they are needed, and a missing one is answered with the exact install line."""
+"""Optional packages, imported when they are needed; a missing one is answered with the exact install line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from catena.errors import MissingExtraError
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional module, or say what to install: ``require("pyarrow", "parquet", "reading Parquet files")``."""
+    """Import an optional module, or say what to install.
+
+    >>> require("pyarrow", "parquet", "reading Parquet files").__name__
+    'pyarrow'
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.split(".")[0]
-        if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == package:
-            reason = f"{package} is not installed"
+        missing = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+        if missing not in ("", package):
+            reason = f"{module}, which needs {missing}, and {missing} is not installed"
+        elif missing:
+            reason = f"the package {package}, and it is not installed"
         else:
-            reason = f"{package} is installed but cannot be imported ({error})"
-        raise MissingExtraError(f"{purpose} needs the package {package}, and {reason}: pip install 'catena[{extra}]'") from error
+            reason = f"the package {package}, and it is installed but cannot be imported ({error})"
+        raise MissingExtraError(f"{purpose} needs {reason}: pip install 'catena[{extra}]'") from error

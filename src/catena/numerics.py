@@ -1,7 +1,7 @@
 """Sums and logarithms that are exact at minus infinity and never give nan gradients.
 
-``torch.logsumexp`` and ``torch.logaddexp`` have nan gradients where every term is -inf, and such cells are everywhere in
-a chart or a masked softmax. The functions here return -inf there, with gradient 0.
+``torch.logsumexp`` and ``torch.logaddexp`` have nan gradients where every term is -inf, and such cells are
+everywhere in a chart or a masked softmax. The functions here return -inf there, with gradient 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ NEVER = -math.inf
 
 
 def log_sum_exp(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
-    """log Σ exp(x) over one axis. All -inf gives -inf with gradient 0; +inf gives +inf."""
+    """log Σ exp(x) over one axis. All -inf, or no terms, gives -inf with gradient 0; +inf gives +inf."""
+    if x.shape[dim] == 0:
+        return x.sum(dim) + NEVER
     top = x.amax(dim, keepdim=True).detach()
     top = torch.where(top.isinf(), 0.0, top)
     mass = (x - top).exp().sum(dim)
@@ -41,9 +43,11 @@ def safe_log(p: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 def masked_softmax(
     scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None, dim: int = -1
 ) -> Float[Tensor, "..."]:
-    """Softmax over the places where ``mask`` is True. Where none is True, or all score -inf, every weight is 0."""
+    """Softmax over the places where ``mask`` is True; if none is, or all score -inf, every weight is 0."""
     if mask is not None:
         scores = scores.masked_fill(~mask, NEVER)
+    if scores.shape[dim] == 0:
+        return scores
     top = scores.amax(dim, keepdim=True).detach()
     weights = (scores - torch.where(top.isinf(), 0.0, top)).exp()
     mass = weights.sum(dim, keepdim=True)
@@ -51,7 +55,7 @@ def masked_softmax(
 
 
 def log1mexp(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """log(1 - exp(x)) for x <= 0, accurate at both ends (Mächler 2012, equation 7)."""
+    """log(1 - exp(x)) for x <= 0, accurate at both ends (Mächler 2012, eq. 7); at 0 -inf with gradient 0."""
     small = x > -math.log(2.0)
     near_zero = torch.where(small, x, -1.0)
     far = torch.where(small, -1.0, x)

@@ -1,7 +1,7 @@
 """One seed, many named generators.
 
-A run has one seed. Each thing that draws (the order of batches, the weights, a split of the data) asks for a generator
-by its own name, so that adding a draw in one place never changes the draws in another.
+A run has one seed. Each thing that draws (the order of batches, the weights, a split of the data) asks for a
+generator by its own name, so that adding a draw in one place never changes the draws in another.
 
     randomness = Randomness(seed=13)
     split = randomness.numpy("split")
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Randomness:
-    """The source of every generator of a run. The same seed, name and index give the same draws on every machine."""
+    """The source of all generators of a run. The same seed, name and index give the same draws everywhere."""
 
     seed: int = 0
 

@@ -1,16 +1,16 @@
-"""One explicit table for each kind of thing that is chosen by name. An unknown name is answered with the nearest.
+"""One explicit table for each kind of thing chosen by name. An unknown name is answered with the nearest.
 
-    POOLINGS: Registry[type[Pooling]] = Registry("pooling")
+POOLINGS: Registry[type[Pooling]] = Registry("pooling")
 
-    @POOLINGS.register("max")
-    class MaxPooling(Pooling): ...
+@POOLINGS.register("max")
+class MaxPooling(Pooling): ...
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from catena.errors import UnknownNameError
 
@@ -19,10 +19,15 @@ T = TypeVar("T")
 
 def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     """The known names that look most like ``name``, best first; none when nothing is close."""
-    names = list(known)
-    folded = {n.lower().replace("-", "_"): n for n in names}
-    hits = difflib.get_close_matches(name.lower().replace("-", "_"), folded, n=most, cutoff=0.6)
-    return [folded[hit] for hit in hits]
+    folded = {_fold(n): n for n in known}
+    hits = difflib.get_close_matches(_fold(name), folded, n=most, cutoff=0.6)
+    likeness = [difflib.SequenceMatcher(None, hit, _fold(name)).ratio() for hit in hits]
+    # Beside a name that is one letter off, one that shares half of its letters is noise.
+    return [folded[hit] for hit, ratio in zip(hits, likeness, strict=True) if ratio > likeness[0] - 0.2]
+
+
+def _fold(name: str) -> str:
+    return name.lower().replace("-", "_")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -31,13 +36,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     close = nearest(name, names)
     if close:
         return f"did you mean {' or '.join(repr(n) for n in close)}?"
+    if not names:
+        return "there are none"
     if len(names) <= 20:
         return f"known are {', '.join(repr(n) for n in sorted(names))}"
     return f"{len(names)} names are known, none of them near"
 
 
-class Registry(Generic[T]):
-    """Names and what they stand for. Read like a dictionary; written by :meth:`register` only, never twice."""
+class Registry(Mapping[str, T]):
+    """Names and what they stand for. Read like a dictionary; written by :meth:`register`, never twice."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

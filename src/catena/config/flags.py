@@ -1,0 +1,167 @@
+"""Command-line flags that set the keys of a config."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args, get_origin
+
+from catena.config.schema import KIND, NONE, Config, Key, is_sequence, keys, plain_types
+from catena.errors import ConfigError
+from catena.registry import did_you_mean
+
+
+def flag_table(schema: type[Config]) -> dict[str, Key]:
+    """Every flag that sets a key: its dotted name, and its last part alone where only one key ends so."""
+    table: dict[str, Key] = {}
+    by_leaf: dict[str, list[Key]] = {}
+    for key in keys(schema):
+        table[key.dotted] = key
+        by_leaf.setdefault(key.path[-1], []).append(key)
+        if key.path[-1] == KIND and key.path[:-1]:  # --model cnn is --model.kind cnn
+            table.setdefault(".".join(key.path[:-1]), key)
+    for leaf, found in by_leaf.items():
+        if len(found) == 1 and leaf not in table:
+            table[leaf] = found[0]
+    return table
+
+
+def split_flags(schema: type[Config], argv: Sequence[str]) -> tuple[list[tuple[Key, str]], list[str]]:
+    """Take the flags that set config keys out of a command line: (key, text) pairs, and what remains.
+
+    Accepts ``--a.b value``, ``--a.b=value``, hyphens for underscores, ``--switch`` and ``--no-switch`` for
+    true and false, and ``-s key=value``. A value that begins with a hyphen and a letter needs the ``=`` form.
+    """
+    table = flag_table(schema)
+    taken: list[tuple[Key, str]] = []
+    rest: list[str] = []
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            rest += [word, *words]
+            break
+        if word in ("-s", "--set"):
+            word = "--" + _setting(word, words, table)
+        name, has_value, value = word[2:].partition("=")
+        name = name.replace("-", "_")
+        if not word.startswith("--"):
+            rest.append(word)
+        elif key := table.get(name):
+            taken.append((key, value if has_value else _next_value(key, words)))
+        elif (key := table.get(name.removeprefix("no_"))) and key.is_switch:
+            if has_value:
+                raise ConfigError(f"--no-{key.dotted} takes no value, but {value!r} was given: leave it out")
+            taken.append((key, "false"))
+        else:
+            rest.append(word)
+    return taken, rest
+
+
+def _setting(flag: str, words: list[str], table: Mapping[str, Key]) -> str:
+    """The ``key=value`` after ``-s``, once its key is known."""
+    setting = words.pop(0) if words else ""
+    name, equals, value = setting.partition("=")
+    name = name.replace("-", "_")
+    if not equals:
+        raise ConfigError(f"{flag} needs key=value, but {repr(setting) if setting else 'nothing'} follows it")
+    if name not in table:
+        raise ConfigError(f"{name} is not a known key: {did_you_mean(name, table)}")
+    return f"{name}={value}"
+
+
+def _next_value(key: Key, words: list[str]) -> str:
+    """The word after a flag, taken, if it can be the flag's value."""
+    if key.is_switch:
+        may_follow = {"true", "false", *key.choices, *([NONE] if key.is_optional else [])}
+        return words.pop(0) if words and words[0].lower() in may_follow else "true"
+    if not words or re.match(r"--|-[A-Za-z]", words[0]):
+        raise ConfigError(f"--{key.dotted} needs a value: {what_it_takes(key)}")
+    return words.pop(0)
+
+
+def override(data: Mapping[str, Any], flags: Iterable[tuple[Key, str]]) -> dict[str, Any]:
+    """A copy of nested values with flags put over them.
+
+    A flag that changes the kind of a section drops what the section held; the other flags are put over the
+    new kind, wherever they stand in the command line. Of two flags for one key the last one counts.
+    """
+    result = _deep_copy(data)
+    for key, text in sorted(flags, key=lambda flag: _kinds_first(flag[0])):
+        here = result
+        for depth, part in enumerate(key.path[:-1], start=1):
+            if here.get(part) in (None, NONE):
+                here[part] = {}
+            here = here[part]
+            if not isinstance(here, dict):
+                section = ".".join(key.path[:depth])
+                raise ConfigError(
+                    f"{section} is {here!r}, and --{key.dotted} needs it to be a section, written [{section}]"
+                )
+        value = _value_of(key, text)
+        if key.path[-1] == KIND and here.get(KIND) not in (None, value):
+            here.clear()  # the other keys belonged to the kind that is replaced
+        here[key.path[-1]] = value
+    return result
+
+
+def _kinds_first(key: Key) -> tuple[bool, int]:
+    is_kind = key.path[-1] == KIND
+    return (not is_kind, len(key.path) if is_kind else 0)
+
+
+def _deep_copy(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: _deep_copy(v) if isinstance(v, Mapping) else v for k, v in data.items()}
+
+
+def _value_of(key: Key, text: str) -> Any:
+    """The value that a flag's text stands for. Text that fits nothing is left for the config to refuse."""
+    if key.is_optional and text.lower() in (NONE, ""):
+        return None
+    if not key.is_list:
+        return _item_of(key, text)
+    text = text.strip()
+    if text.startswith("["):
+        if isinstance(listed := toml_value(text), list):
+            return listed
+        text = text.removeprefix("[").removesuffix("]")  # [a, b] without the quotes that TOML wants
+    elif "," not in text and not all(is_sequence(t) for t in key.types if t is not type(None)):
+        return _item_of(key, text)  # 3 for a key that takes a number or a list of them
+    return [_item_of(key, part.strip()) for part in text.split(",") if part.strip()]
+
+
+def _item_of(key: Key, text: str) -> Any:
+    for value in key.values:
+        if str(value) == text:
+            return value
+    value = toml_value(text)
+    return text if key.is_text and type(value) not in key.types else value
+
+
+def toml_value(text: str) -> Any:
+    """The TOML value that a text is, or the text itself."""
+    if "\n" in text:
+        return text
+    try:
+        return tomllib.loads(f"x = {text.lower() if text.lower() in ('true', 'false') else text}")["x"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def what_it_takes(key: Key) -> str:
+    """Words for what a flag takes: "one of cnn, rnn", "float or none", "a list of int"."""
+    if key.path[-1] == KIND and key.kinds:
+        return f"one of {', '.join(key.kinds)}"
+    return " or ".join(_type_name(t) for t in key.types)
+
+
+def _type_name(annotation: Any) -> str:
+    if annotation is type(None):
+        return NONE
+    if get_origin(annotation) is Literal:
+        return f"one of {', '.join(map(str, get_args(annotation)))}"
+    if is_sequence(annotation):
+        items = [t for item in get_args(annotation) if item is not Ellipsis for t in plain_types(item)]
+        return f"a list of {' or '.join(dict.fromkeys(map(_type_name, items)))}"
+    return annotation.__name__

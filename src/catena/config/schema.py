@@ -1,0 +1,147 @@
+"""What a config class says: its keys, its sections, and the kinds that a section may be of."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
+
+KIND = "kind"
+"""The key that tells which of several configs a section holds: ``[model] kind = "cnn"``."""
+
+NONE = "none"
+"""How a file or a flag says None, which TOML has no word for."""
+
+
+class Config(BaseModel):
+    """The base of every config: frozen, refuses unknown keys, takes a field's docstring as description."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
+    )
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a config: where it stands, what it takes, what it means."""
+
+    path: tuple[str, ...]
+    field: FieldInfo
+    kinds: tuple[str, ...] = ()
+    """The kinds of the section it belongs to, when the section has several; otherwise empty."""
+    others: tuple[FieldInfo, ...] = ()
+    """The fields of the same name in the section's other kinds, which may take other values."""
+
+    @property
+    def dotted(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """The members of the union of all that it takes, also in the other kinds."""
+        found = [t for field in (self.field, *self.others) for t in plain_types(field.annotation)]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values it, or each of its items, may have, where they are listed one by one; else empty."""
+        if self.path[-1] == KIND and self.kinds:
+            return self.kinds
+        return tuple(dict.fromkeys(value for t in self.types for value in _literals(t)))
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The same as text."""
+        return tuple(str(value) for value in self.values)
+
+    @property
+    def is_text(self) -> bool:
+        return any(is_text(t) for t in self.types)
+
+    @property
+    def is_list(self) -> bool:
+        return any(is_sequence(t) for t in self.types)
+
+    @property
+    def is_switch(self) -> bool:
+        return bool in self.types
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether ``none`` turns it off."""
+        return type(None) in self.types and NONE not in self.choices
+
+
+def keys(schema: type[Config], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
+    """Every key of a config class, sections opened, in the order of the file, kinds of a section merged."""
+    for name, field in schema.model_fields.items():
+        path = (*prefix, name)
+        sections = sections_in(field.annotation)
+        if not sections:
+            yield Key(path, field)
+            continue
+        merged: dict[tuple[str, ...], Key] = {}
+        for section in sections:
+            for key in keys(section, path):
+                if len(sections) > 1 and len(key.path) == len(path) + 1:
+                    key = replace(key, kinds=(kind_of(section),))
+                merged[key.path] = _merge(merged[key.path], key) if key.path in merged else key
+        yield from merged.values()
+
+
+def _merge(first: Key, second: Key) -> Key:
+    kinds = tuple(dict.fromkeys((*first.kinds, *second.kinds)))
+    return replace(first, kinds=kinds, others=(*first.others, second.field, *second.others))
+
+
+def sections_of(schema: type[Config]) -> dict[str, tuple[type[Config], ...]]:
+    """The sections of a config class by name, each with the classes it may hold."""
+    return {name: found for name, f in schema.model_fields.items() if (found := sections_in(f.annotation))}
+
+
+def kind_of(section: type[Config]) -> str:
+    """The value of ``kind`` that stands for this class, or "" if it has none."""
+    field = section.model_fields.get(KIND)
+    return str(field.default) if field else ""
+
+
+def sections_in(annotation: Any) -> tuple[type[Config], ...]:
+    """The config classes of an annotation: none for a plain key, several for a section of several kinds."""
+    return tuple(t for t in plain_types(annotation) if isinstance(t, type) and issubclass(t, Config))
+
+
+def plain_types(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union, with ``Annotated`` taken off; a plain type is a union of one."""
+    if get_origin(annotation) is Annotated:
+        return plain_types(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(t for part in get_args(annotation) for t in plain_types(part))
+    return (annotation,)
+
+
+def is_sequence(annotation: Any) -> bool:
+    """Whether values are written as a TOML list."""
+    origin = get_origin(annotation) or annotation
+    return isinstance(origin, type) and issubclass(origin, (tuple, list, set, frozenset))
+
+
+def is_text(annotation: Any) -> bool:
+    """Whether values, or the items of a list of them, are written as a TOML string."""
+    if is_sequence(annotation):
+        return any(is_text(t) for item in get_args(annotation) for t in plain_types(item))
+    if get_origin(annotation) is Literal:
+        return any(isinstance(value, str) for value in get_args(annotation))
+    return isinstance(annotation, type) and issubclass(annotation, (str, PurePath))
+
+
+def _literals(annotation: Any) -> tuple[Any, ...]:
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    if is_sequence(annotation):
+        return tuple(v for item in get_args(annotation) for t in plain_types(item) for v in _literals(t))
+    return ()

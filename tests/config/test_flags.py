@@ -1,0 +1,229 @@
+"""Flags on a command line set the keys of a config."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from catena.config import Config, Key, flag_table, override, parse, split_flags
+from catena.errors import ConfigError
+from tests.config.examples import (
+    Colour,
+    Convolution,
+    Early,
+    Gru,
+    House,
+    Lstm,
+    Optimiser,
+    Plain,
+    Recurrent,
+    flagged,
+)
+
+
+def test_the_table_has_short_names_where_only_one_key_ends_so() -> None:
+    table = flag_table(House)
+    assert table["model"].dotted == "model.kind"  # --model cnn
+    assert table["model.cell"].dotted == "model.cell.kind"
+    assert table["rate"].dotted == "optimiser.rate"
+    assert table["patience"].dotted == "early.patience"
+    assert "kind" not in table  # model.kind or model.cell.kind?
+    assert "" not in table
+
+    class Twice(Config):
+        rate: float = 1.0
+        optimiser: Optimiser = Optimiser()
+
+    assert flag_table(Twice)["rate"].dotted == "rate"
+    assert flag_table(Lstm).keys() == {"kind", "d_hidden", "peepholes"}
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("--count 4", "count", 4),
+        ("--count=4", "count", 4),
+        ("-s count=4", "count", 4),
+        ("--set count=4", "count", 4),
+        ("--count 1_000", "count", 1000),
+        ("--count 4 --count 5", "count", 5),
+        ("--share -0.25", "share", -0.25),
+        ("--share -1e-3", "share", -0.001),
+        ("--share .5", "share", 0.5),
+        ("--limit -5", "limit", -5),
+        ("--limit none", "limit", None),
+        ("--limit None", "limit", None),
+        ("--limit=", "limit", None),
+        ("--note none", "note", None),
+        ("--note nine", "note", "nine"),
+        ("--name none", "name", "none"),
+        ("--name 3", "name", "3"),
+        ("--name true", "name", "true"),
+        ("--name=-x", "name", "-x"),
+        ("--name=a=b", "name", "a=b"),
+        ("--name -", "name", "-"),
+        ("--name=", "name", ""),
+        ("-s name=a-b", "name", "a-b"),
+        ("--path 2024-01-01", "path", Path("2024-01-01")),
+        ("--path 7", "path", Path("7")),
+        ("--colour blue", "colour", Colour.BLUE),
+        ("--pooling none", "pooling", "none"),
+        ("--depth 4", "depth", 4),
+        ("--length 12", "length", 12),
+        ("--length auto", "length", "auto"),
+        ("--shuffle", "shuffle", True),
+        ("--shuffle true", "shuffle", True),
+        ("--shuffle False", "shuffle", False),
+        ("--shuffle=false", "shuffle", False),
+        ("--no-shuffle", "shuffle", False),
+        ("--no_shuffle", "shuffle", False),
+        ("-s shuffle=no", "shuffle", False),
+        ("--amp", "amp", True),
+        ("--amp auto", "amp", "auto"),
+        ("--amp false", "amp", False),
+        ("--no-amp", "amp", False),
+        ("--windows 3,4,5", "windows", (3, 4, 5)),
+        ("--windows 7", "windows", (7,)),
+        ("--windows [3,4,5]", "windows", (3, 4, 5)),
+        ("--windows -3,4", "windows", (-3, 4)),
+        ("--windows=", "windows", ()),
+        ("--windows []", "windows", ()),
+        ("--rates 0.5,1", "rates", [0.5, 1.0]),
+        ("--words a,b", "words", ("a", "b")),
+        ("--words [a,b]", "words", ("a", "b")),
+        ('--words ["a,b","c"]', "words", ("a,b", "c")),
+        ("--words 1,2", "words", ("1", "2")),
+        ("--files 1,b", "files", (Path("1"), Path("b"))),
+        ("--unordered a,b", "unordered", frozenset({"a", "b"})),
+        ("--parts dev,test", "parts", ("dev", "test")),
+        ("--sizes 3", "sizes", 3),
+        ("--sizes 3,4", "sizes", (3, 4)),
+        ("--weights {a=1,b=2.5}", "weights", {"a": 1.0, "b": 2.5}),
+    ],
+)
+def test_flags(line: str, name: str, value: object) -> None:
+    got = getattr(flagged(Plain, line), name)
+    assert got == value
+    assert type(got) is type(value)
+
+
+def test_lists_may_be_spaced() -> None:
+    taken, rest = split_flags(Plain, ["--windows", "[3, 4, 5]", "--words", "a, b"])
+    assert rest == []
+    assert parse(Plain, override({}, taken)).windows == (3, 4, 5)
+    assert parse(Plain, override({}, taken)).words == ("a", "b")
+
+
+def test_a_value_of_two_lines_is_no_smuggler() -> None:
+    taken, _ = split_flags(Plain, ["--count", "1\nname = 2"])
+    with pytest.raises(ConfigError, match="count is '1\\\\nname = 2'"):
+        parse(Plain, override({}, taken))
+
+
+def test_hyphens_and_dots() -> None:
+    config = flagged(
+        House,
+        "--model recurrent --model.cell.d-hidden 4 --peepholes --no-model.cell.peepholes --early.patience 9",
+    )
+    assert config == House(model=Recurrent(cell=Lstm(d_hidden=4, peepholes=False)), early=Early(patience=9))
+
+
+def test_what_is_no_flag_of_the_config_is_left_over_in_order() -> None:
+    argv = [
+        "train",
+        "a.tsv",
+        "--seed",
+        "3",
+        "-o",
+        "out",
+        "--verbose",
+        "--shuffle=x",
+        "--no-color",
+        "--rate=1",
+        "--",
+        "--seed",
+        "4",
+    ]
+    taken, rest = split_flags(House, argv)
+    assert [(key.dotted, text) for key, text in taken] == [("seed", "3"), ("optimiser.rate", "1")]
+    assert rest == [
+        "train",
+        "a.tsv",
+        "-o",
+        "out",
+        "--verbose",
+        "--shuffle=x",
+        "--no-color",
+        "--",
+        "--seed",
+        "4",
+    ]
+
+
+def test_a_switch_does_not_eat_the_file_after_it() -> None:
+    taken, rest = split_flags(Plain, ["--shuffle", "train.tsv", "--amp", "dev.tsv"])
+    assert [(key.dotted, text) for key, text in taken] == [("shuffle", "true"), ("amp", "true")]
+    assert rest == ["train.tsv", "dev.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--count", "--count needs a value: int"),
+        ("--count --share 3", "--count needs a value: int"),
+        ("--count -o", "--count needs a value: int"),
+        ("--count --", "--count needs a value: int"),
+        ("--limit", "--limit needs a value: int or none"),
+        ("--pooling", "--pooling needs a value: one of max, mean, none"),
+        ("--no-shuffle=true", "--no-shuffle takes no value, but 'true' was given: leave it out"),
+        ("-s", "-s needs key=value, but nothing follows it"),
+        ("--set count", "--set needs key=value, but 'count' follows it"),
+        ("-s cuont=3", "cuont is not a known key: did you mean 'count'"),
+        ("-s no-shuffle=1", "no_shuffle is not a known key: did you mean 'shuffle'"),
+    ],
+)
+def test_flags_that_cannot_be_read(line: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match="^" + re.escape(sentence)):
+        split_flags(Plain, line.split())
+
+
+def test_the_kind_needs_a_value_too() -> None:
+    with pytest.raises(ConfigError, match=r"--model\.kind needs a value: one of recurrent, convolution"):
+        split_flags(House, ["--model"])
+
+
+def test_changing_the_kind_drops_what_the_old_kind_held_wherever_the_flag_stands() -> None:
+    file = {"model": {"kind": "convolution", "windows": [2]}}
+    for line in ("--model recurrent --dropout 0.25", "--dropout 0.25 --model recurrent"):
+        assert flagged(House, line, file).model == Recurrent(dropout=0.25)
+    nested = "--model.cell.reset before --model.cell gru --model recurrent"
+    assert flagged(House, nested, file).model == Recurrent(cell=Gru(reset="before"))
+
+
+def test_naming_the_same_kind_again_keeps_the_section() -> None:
+    file = {"model": {"kind": "convolution", "windows": [2]}}
+    assert flagged(House, "--model convolution", file).model == Convolution(windows=(2,))
+
+
+def test_overriding_copies() -> None:
+    data = {"optimiser": {"rate": 1.0}, "early": "none"}
+    taken, _ = split_flags(House, ["--rate", "2", "--patience", "4"])
+    assert override(data, taken) == {"optimiser": {"rate": 2}, "early": {"patience": 4}}
+    assert data == {"optimiser": {"rate": 1.0}, "early": "none"}
+
+
+def test_a_flag_inside_what_is_no_section_is_refused() -> None:
+    taken, _ = split_flags(House, ["--rate", "2"])
+    with pytest.raises(
+        ConfigError,
+        match=r"optimiser is 3, and --optimiser\.rate needs it to be a section, written \[optimiser\]",
+    ):
+        override({"optimiser": 3}, taken)
+
+
+def test_a_key_can_be_made_by_hand() -> None:
+    key = Key(("a", "b"), Plain.model_fields["count"])
+    assert key.dotted == "a.b"
+    assert (key.is_text, key.is_list, key.is_switch, key.is_optional) == (False, False, False, False)

@@ -1,0 +1,208 @@
+"""Values become a config, filled from the defaults, or one error that lists everything that is wrong."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from catena.config import Config, load, override, parse, read_toml, split_flags
+from catena.errors import ConfigError
+from tests.config.examples import Convolution, Early, Gru, House, Lstm, Optimiser, Plain, Recurrent, message
+
+
+def test_a_section_given_in_part_keeps_the_rest_of_its_default() -> None:
+    config = parse(House, {"optimiser": {"momentum": 0.5}, "model": {"dropout": 0.1}})
+    assert config.optimiser == Optimiser(rate=0.1, momentum=0.5)
+    assert config.model == Convolution(windows=(2, 3), dropout=0.1)
+
+
+def test_a_section_of_another_kind_takes_nothing_from_the_default() -> None:
+    assert parse(House, {"model": {"kind": "recurrent"}}).model == Recurrent()
+
+
+def test_defaults_of_sections_inside_sections_are_kept_too() -> None:
+    class Inner(Config):
+        model: Recurrent = Recurrent(cell=Gru(d_hidden=5, reset="before"), dropout=0.3)
+
+    config = parse(Inner, {"model": {"cell": {"d_hidden": 6}}})
+    assert config.model == Recurrent(cell=Gru(d_hidden=6, reset="before"), dropout=0.3)
+    changed = parse(Inner, {"model": {"cell": {"kind": "lstm"}}})
+    assert changed.model == Recurrent(cell=Lstm(), dropout=0.3)
+
+
+def test_parsing_leaves_the_given_values_alone() -> None:
+    data = {"optimiser": {"momentum": 0.5}, "early": "none"}
+    parse(House, data)
+    assert data == {"optimiser": {"momentum": 0.5}, "early": "none"}
+
+
+def test_an_optional_section_can_be_turned_off() -> None:
+    assert parse(House, {"early": "none"}).early is None
+    assert parse(House, {}).early == Early()
+
+
+def test_all_problems_are_reported_at_once_with_their_lines() -> None:
+    text = """
+seed = "many"
+sed = 4
+
+[model]
+kind = "convolution"
+dropout = 2
+windos = [3]
+cell = 3
+
+[optimiser]
+momentum = 7
+
+[optimizer]
+rate = 3
+"""
+    said = message(House, tomllib.loads(text), text)
+    assert said.splitlines() == [
+        "the config has 7 values that cannot be used:",
+        "  - seed (line 2) is 'many': must be a valid integer, unable to parse string as an integer",
+        "  - model.dropout (line 7) is 2: must be less than 1",
+        "  - model.windos (line 8) is not a known key: did you mean 'windows'?",
+        "  - model.cell (line 9) is a key of 'recurrent', not of 'convolution': "
+        "change model.kind or leave it out",
+        "  - momentum is 7.0, but must not exceed 1: lower optimiser.momentum (line 11)",
+        "  - sed (line 3) is not a known key: did you mean 'seed'?",
+        "  - optimizer (line 14) is not a known key: did you mean 'optimiser'?",
+    ]
+
+
+def test_one_problem_is_counted_as_one() -> None:
+    assert message(House, {"seed": 0.5}).startswith(
+        "the config has a value that cannot be used:\n  - seed is 0.5: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"model": {"kind": "recurent"}}, "model.kind is 'recurent': did you mean 'recurrent'?"),
+        ({"model": {"kind": "xyz"}}, "model.kind is 'xyz': known are 'convolution', 'recurrent'"),
+        (
+            {"model": {"kind": "recurrent", "cell": {"kind": "gruu"}}},
+            "model.cell.kind is 'gruu': did you mean 'gru'?",
+        ),
+        (
+            {"model": {"kind": "recurrent", "cell": {"kind": "gru", "peepholes": True}}},
+            "model.cell.peepholes is a key of 'lstm', not of 'gru': change model.cell.kind or leave it out",
+        ),
+        (
+            {"model": {"kind": "recurrent", "cell": {"kind": "gru", "rest": "after"}}},
+            "model.cell.rest is not a known key: did you mean 'reset'?",
+        ),
+        (
+            {"model": {"kind": "recurrent", "cell": {"kind": "gru", "reset": "befor"}}},
+            "model.cell.reset is 'befor': did you mean 'before'?",
+        ),
+        (
+            {"model": {"kind": "recurrent", "cell": {"d_hidden": 0}}},
+            "model.cell.d_hidden is 0: must be greater than 0",
+        ),
+        ({"model": 3}, "model is 3: must be a section, written [model]"),
+        ({"optimiser": 3}, "optimiser is 3: must be a section, written [optimiser]"),
+        ({"optimiser": {"x": 1}}, "optimiser.x is not a known key: known are 'momentum', 'rate', 'steps'"),
+    ],
+)
+def test_problems_inside_sections(data: dict[str, Any], sentence: str) -> None:
+    assert message(House, data) == f"the config has a value that cannot be used:\n  - {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"pooling": "maxx"}, "pooling is 'maxx': did you mean 'max'?"),
+        ({"depth": 3}, "depth is 3: known are '1', '2', '4'"),
+        ({"parts": ["dev", "tset"]}, "parts[1] is 'tset': did you mean 'test'?"),
+        ({"windows": [3, "x"]}, "windows[1] is 'x': must be a valid integer"),
+        ({"weights": {"a": "b"}}, "weights['a'] is 'b': must be a valid number"),
+        (
+            {"length": "atuo"},
+            "length is 'atuo': must be a valid integer, unable to parse string as an integer, or did",
+        ),
+        ({"share": float("nan")}, "share is nan: must be a finite number"),
+        ({"name": "x" * 200, "count": "y" * 200}, f"count is '{'y' * 78}…: must be a valid integer"),
+        ({"count": 0}, "count is 0: must be greater than 0"),
+    ],
+)
+def test_problems_of_plain_keys(data: dict[str, Any], sentence: str) -> None:
+    said = message(Plain, data)
+    assert said.startswith(f"the config has a value that cannot be used:\n  - {sentence}")
+    assert said.count("\n") == 1
+
+
+def test_a_required_key_must_be_given_and_a_required_kind_listed() -> None:
+    class Inside(Config):
+        size: int
+
+    class Required(Config):
+        train: str
+        inside: Inside
+        model: Annotated[Recurrent | Convolution, Field(discriminator="kind")]
+
+    text = "[inside]\n\n[model]\ndropout = 0.1\n"
+    assert message(Required, tomllib.loads(text), text).splitlines()[1:] == [
+        "  - train must be given",
+        "  - inside.size (line 1) must be given",
+        "  - model (line 3) must have a kind, one of 'recurrent', 'convolution'",
+    ]
+
+
+def test_what_a_flag_set_carries_no_line_of_the_file() -> None:
+    text = "seed = 3\n[optimiser]\nrate = 0.5\n"
+    taken, _ = split_flags(House, ["--seed", "x", "--model.dropout", "7"])
+    said = message(House, override(tomllib.loads(text), taken), text)
+    assert "seed is 'x'" in said
+    assert "model.dropout is 7" in said
+    assert "line" not in said
+
+
+def test_lines_are_found_in_inline_tables_dotted_and_quoted_keys_and_odd_texts() -> None:
+    # U+2028 ends a line for str.splitlines, and not in TOML.
+    text = 'note = "a\u2028b"\n"count" = 0\npooling = "x"\n'
+    assert re.findall(r"(\w+) \(line (\d)\)", message(Plain, tomllib.loads(text), text)) == [
+        ("count", "2"),
+        ("pooling", "3"),
+    ]
+    text = 'seed = 1\nmodel = {kind = "convolution", dropout = 4}\noptimiser.rate = "x"\n'
+    assert re.findall(r"([\w.]+) \(line (\d)\)", message(House, tomllib.loads(text), text)) == [
+        ("model.dropout", "2"),
+        ("optimiser.rate", "3"),
+    ]
+
+
+def test_the_source_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("\ufeffseed = 1.5\n", encoding="utf-8")
+    with pytest.raises(
+        ConfigError, match=rf"^{re.escape(str(path))} has a value .*\n  - seed \(line 1\) is 1.5: must be"
+    ):
+        load(House, path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"is a folder, not a config file: name the file, such as .*config\.toml"
+    ):
+        read_toml(tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"there is no config file .*x\.toml: 'catena init TASK -o .*x\.toml' writes one"
+    ):
+        read_toml(tmp_path / "x.toml")
+    (tmp_path / "latin.toml").write_bytes(b"name = '\xe9'\n")
+    with pytest.raises(ConfigError, match=r"latin\.toml cannot be read: .*0xe9.*; save it as UTF-8"):
+        read_toml(tmp_path / "latin.toml")
+    (tmp_path / "bad.toml").write_text("x = \n")
+    with pytest.raises(ConfigError, match=r"bad\.toml is not valid TOML: .*line 1"):
+        read_toml(tmp_path / "bad.toml")
+    with pytest.raises(ConfigError, match=r"the config file .* cannot be read: "):
+        read_toml(tmp_path / "bad.toml" / "inside")

@@ -1,0 +1,96 @@
+"""A config class knows its keys, its sections and their kinds, and costs no torch to import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from catena.config import Config, flag_table, keys, kind_of, sections_of
+from catena.config.flags import what_it_takes
+from tests.config.examples import Convolution, Early, House, Optimiser, Plain, Recurrent, flagged
+
+
+def test_keys_open_sections_and_merge_kinds() -> None:
+    found = {key.dotted: key for key in keys(House)}
+    assert list(found) == [
+        "seed",
+        "model.kind",
+        "model.cell.kind",
+        "model.cell.d_hidden",
+        "model.cell.peepholes",
+        "model.cell.reset",
+        "model.dropout",
+        "model.windows",
+        "optimiser.rate",
+        "optimiser.momentum",
+        "optimiser.steps",
+        "early.patience",
+    ]
+    assert found["seed"].kinds == ()
+    assert found["model.kind"].kinds == found["model.kind"].choices == ("recurrent", "convolution")
+    assert found["model.windows"].kinds == ("convolution",)
+    assert found["model.cell.reset"].kinds == ("gru",)
+    assert found["optimiser.rate"].kinds == ()
+
+
+def test_a_key_knows_what_it_takes_in_every_kind() -> None:
+    class One(Config):
+        kind: Literal["one"] = "one"
+        size: int = 1
+        pooling: Literal["max"] = "max"
+
+    class Two(Config):
+        kind: Literal["two"] = "two"
+        size: tuple[int, ...] | None = None
+        pooling: Literal["mean", "max"] = "mean"
+
+    class Both(Config):
+        section: Annotated[One | Two, Field(discriminator="kind")] = One()
+
+    found = {key.dotted: key for key in keys(Both)}
+    assert found["section.pooling"].choices == ("max", "mean")
+    assert found["section.size"].is_list
+    assert found["section.size"].is_optional
+    assert flagged(Both, "--section two --size 3,4").section == Two(size=(3, 4))
+    assert flagged(Both, "--section one --size 3").section == One(size=3)
+
+
+def test_sections_and_kinds_by_name() -> None:
+    assert sections_of(House) == {
+        "model": (Recurrent, Convolution),
+        "optimiser": (Optimiser,),
+        "early": (Early,),
+    }
+    assert kind_of(Recurrent) == "recurrent"
+    assert kind_of(Optimiser) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("count", "int"),
+        ("limit", "int or none"),
+        ("pooling", "one of max, mean, none"),
+        ("depth", "one of 1, 2, 4"),
+        ("length", "int or one of auto"),
+        ("windows", "a list of int"),
+        ("parts", "a list of one of dev, test"),
+        ("files", "a list of Path"),
+        ("sizes", "int or a list of int"),
+    ],
+)
+def test_what_a_flag_takes_in_words(name: str, words: str) -> None:
+    assert what_it_takes(flag_table(Plain)[name]) == words
+
+
+@pytest.mark.parametrize("module", ["catena", "catena.config", "catena.registry", "catena.errors"])
+def test_importing_costs_no_torch(module: str) -> None:
+    code = f"import sys, {module}; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)

@@ -1,0 +1,134 @@
+"""A config becomes a commented file, and the file becomes the same config again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field, ValidationError
+
+from catena.config import Config, load, parse, to_toml
+from tests.config.examples import (
+    Colour,
+    Convolution,
+    Early,
+    Gru,
+    House,
+    Lstm,
+    Optimiser,
+    Plain,
+    Point,
+    Recurrent,
+    read,
+)
+
+# No lone surrogates: they have no UTF-8. No "none": it is how the file says None for an optional key.
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+POINTS = st.builds(Point, x=st.integers(), y=FINITE)
+PLAINS = st.builds(
+    Plain,
+    count=st.integers(min_value=1),
+    share=FINITE,
+    name=TEXTS,
+    shuffle=st.booleans(),
+    path=TEXTS.filter(lambda text: "\0" not in text).map(Path),
+    colour=st.sampled_from(Colour),
+    pooling=st.sampled_from(["max", "mean", "none"]),
+    depth=st.sampled_from([1, 2, 4]),
+    limit=st.none() | st.integers(),
+    note=st.none() | TEXTS.filter(lambda text: text != "none"),
+    length=st.integers() | st.just("auto"),
+    amp=st.booleans() | st.just("auto"),
+    windows=st.lists(st.integers(), max_size=4).map(tuple),
+    rates=st.lists(FINITE, max_size=4),
+    words=st.lists(TEXTS, max_size=4).map(tuple),
+    files=st.lists(TEXTS.filter(lambda text: "\0" not in text).map(Path), max_size=2).map(tuple),
+    unordered=st.frozensets(TEXTS, max_size=3),
+    parts=st.lists(st.sampled_from(["dev", "test"]), max_size=2).map(tuple),
+    sizes=st.integers() | st.lists(st.integers(), max_size=2).map(tuple),
+    weights=st.dictionaries(TEXTS, FINITE, max_size=3),
+    corner=st.lists(POINTS, max_size=2).map(tuple),
+)
+
+
+@given(config=PLAINS)
+def test_every_sort_of_field_survives_the_file(
+    config: Plain, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("config") / "config.toml"
+    path.write_text(to_toml(config), encoding="utf-8", newline="\n")
+    assert load(Plain, path) == config
+
+
+@given(
+    config=st.builds(
+        House,
+        seed=st.integers(),
+        model=st.one_of(
+            st.builds(Convolution, dropout=st.floats(0, 0.9)),
+            st.builds(Recurrent, cell=st.builds(Lstm, peepholes=st.booleans()) | st.builds(Gru)),
+        ),
+        optimiser=st.builds(Optimiser, rate=FINITE, steps=st.none() | st.integers()),
+        early=st.none() | st.builds(Early, patience=st.integers()),
+    )
+)
+def test_sections_and_kinds_survive_the_file(config: House) -> None:
+    text = to_toml(config)
+    again = read(House, text)
+    assert again == config
+    assert to_toml(again) == text
+
+
+def test_none_is_written_even_where_the_default_is_something_else() -> None:
+    text = to_toml(Plain(limit=None))
+    assert 'limit = "none"' in text
+    assert read(Plain, text).limit is None
+
+
+def test_none_stays_a_word_where_it_is_a_choice_or_a_text() -> None:
+    assert parse(Plain, {"pooling": "none", "name": "none"}).pooling == "none"
+    assert parse(Plain, {"name": "none"}).name == "none"
+
+
+def test_the_file_says_what_each_key_means() -> None:
+    lines = to_toml(House(), heading="A heading\n\nof two parts").splitlines()
+    assert lines[:4] == ["# A heading", "#", "# of two parts", ""]
+    assert lines[4:6] == ["# The one number that everything random depends on.", "seed = 0"]
+    model = lines.index("[model]")
+    assert lines[model + 1 : model + 4] == [
+        "# What makes vectors of words.",
+        "# Other kinds: recurrent.",
+        'kind = "convolution"',
+    ]
+    assert "# How weights move." in lines  # a section without a description takes its class's
+    assert all(len(line) <= 110 for line in lines)
+
+
+def test_choices_are_written_beside_the_meaning() -> None:
+    assert "# What becomes of the states. One of: max, mean, none.\npooling = " in to_toml(Plain())
+
+
+def test_long_meanings_are_wrapped() -> None:
+    class Wordy(Config):
+        x: int = Field(0, description="many words " * 40)
+
+    lines = to_toml(Wordy()).splitlines()
+    assert len(lines) > 3
+    assert all(len(line) <= 110 for line in lines)
+
+
+def test_a_value_that_toml_cannot_hold_is_refused() -> None:
+    class Odd(Config):
+        x: Any = None
+
+    with pytest.raises(TypeError, match="a complex cannot be written as TOML: 1j"):
+        to_toml(Odd(x=1j))
+
+
+def test_configs_are_frozen() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        House().seed = 3  # type: ignore[misc]
