@@ -1,0 +1,1 @@
+"""Tokenisers by family: plain (whitespace, characters, bytes), words, and trained subwords."""
