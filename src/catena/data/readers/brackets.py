@@ -1,0 +1,131 @@
+"""Penn brackets: ``(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))``, one or many lines for each tree.
+
+The outer bracket may have no label, ``( (S …))``. Brackets in the text are escaped as ``-LRB-`` and
+``-RRB-``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from catena.data.examples import Place, Tree
+from catena.data.files import bad_line, open_text
+from catena.data.readers.format import Format
+from catena.data.readers.signs import brackets_sign, hint
+from catena.errors import FormatError
+
+MOST_LINES = 10_000
+"""Lines that one tree may span. A bracket that is never closed would otherwise swallow the rest of the
+file."""
+
+_PART = re.compile(r"[()]|[^() \t]+")
+_ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+
+
+class _Open:
+    """A bracket that is open: what it holds so far."""
+
+    __slots__ = ("atoms", "children", "place")
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.atoms: list[str] = []
+        self.children: list[Tree] = []
+
+
+def read(path: Path | str, *, encoding: str | None = None) -> Iterator[Tree]:
+    """Yield the trees; each node knows the line in which it opens."""
+    stack: list[_Open] = []
+    next_start: int | None = None
+    text_of_start = ""
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            place = Place(str(path), number)
+            if not stack:
+                next_start, text_of_start = None, line
+            elif next_start is None and line.startswith("("):
+                next_start = number
+            if stack and number - stack[0].place.line >= MOST_LINES:
+                raise _unclosed(path, stack, text_of_start, next_start)
+            for match in _PART.finditer(line):
+                part = match[0]
+                if part == "(":
+                    if not stack:
+                        text_of_start = line
+                    stack.append(_Open(place))
+                elif not stack:
+                    what = (
+                        "closes a bracket that was never opened"
+                        if part == ")"
+                        else f"has {part[:20]!r} outside a tree"
+                    )
+                    raise _bad(path, number, line, what)
+                elif part == ")":
+                    node = _closed(path, line, number, stack.pop())
+                    if not stack:
+                        yield node
+                    else:
+                        stack[-1].children.append(node)
+                elif stack[-1].children:
+                    raise _bad(path, number, line, f"has the word {part[:20]!r} beside other nodes")
+                else:
+                    stack[-1].atoms.append(part)
+    if stack:
+        raise _unclosed(path, stack, text_of_start, next_start)
+
+
+def to_text(tree: Tree) -> str:
+    """The tree in one line. Reading it back gives an equal tree, but for the places."""
+    parts: list[str] = []
+    waiting: list[Tree | str] = [tree]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            parts.append(item)
+        elif item.word is not None:
+            parts.append(f" ({item.label} {item.word})")
+        else:
+            parts.append(f" ({item.label}")
+            waiting.append(")")
+            waiting.extend(reversed(item.children))
+    return "".join(parts)[1:]
+
+
+def unescape(word: str) -> str:
+    r"""The word as people write it: ``-LRB-`` is a bracket, ``\/`` a slash and ``\*`` a star."""
+    return _ESCAPES.get(word) or word.replace("\\/", "/").replace("\\*", "*")
+
+
+def _closed(path: Path | str, line: str, number: int, bracket: _Open) -> Tree:
+    atoms, children = bracket.atoms, bracket.children
+    if children:
+        if len(atoms) > 1:
+            raise _bad(
+                path, number, line, f"closes a node that has the word {atoms[1][:20]!r} beside other nodes"
+            )
+        return Tree(atoms[0] if atoms else "", tuple(children), None, bracket.place)
+    if len(atoms) != 2:
+        held = " ".join(atoms)[:40]
+        raise _bad(
+            path, number, line, f"closes a node ({held}) that is neither (TAG word) nor a label over nodes"
+        )
+    return Tree(atoms[0], (), atoms[1], bracket.place)
+
+
+def _unclosed(path: Path | str, stack: list[_Open], line: str, next_start: int | None) -> FormatError:
+    opened = stack[0].place.line
+    guess = f", and line {next_start} seems to begin the next one" if next_start else ""
+    problem = f"opens a tree that is not closed: {len(stack)} brackets are missing{guess}"
+    if len(stack) == 1:
+        problem = f"opens a tree that is not closed: 1 bracket is missing{guess}"
+    return _bad(path, opened, line, problem)
+
+
+def _bad(path: Path | str, number: int, line: str, problem: str) -> FormatError:
+    cure = "Every word must be a (TAG word) and every bracket be closed. " + hint(path, "brackets")
+    return bad_line(path, number, line, problem, cure)
+
+
+FORMAT = Format("brackets", "Penn brackets", Tree, read, brackets_sign)

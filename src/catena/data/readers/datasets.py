@@ -1,0 +1,110 @@
+"""Folders written by ``save_to_disk`` of Hugging Face ``datasets``, read with pyarrow alone (the extra
+``parquet``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from catena.data.examples import LabelledText
+from catena.data.files import is_datasets_folder
+from catena.data.readers.format import Format
+from catena.data.readers.parquet import PURPOSE, read_arrow
+from catena.data.readers.signs import datasets_sign, hint
+from catena.errors import FormatError
+from catena.extras import require
+from catena.registry import did_you_mean
+
+
+def read(
+    path: Path | str,
+    *,
+    split: str | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    separator: str | None = None,
+    labelled: bool = True,
+) -> Iterator[LabelledText]:
+    """Yield one example for each row; ``place.line`` is the number of the row, counted from 1.
+
+    Args:
+        split: which part of a folder of several, such as "train".
+        text_column: found by a common name if omitted.
+        label_column: found likewise; numbered classes become their names.
+        separator: what parts several labels in one string, such as "|".
+        labelled: False reads texts alone.
+    """
+    folder = _split_folder(Path(path), split)
+    require("pyarrow", "parquet", PURPOSE)
+    files = _data_files(folder)
+    features: Any = {}
+    if (folder / "dataset_info.json").is_file():
+        features = _json(folder / "dataset_info.json").get("features")
+    features = features if isinstance(features, dict) else {}
+    yield from read_arrow(folder, files, features, text_column, label_column, separator, labelled)
+
+
+def splits(path: Path | str) -> list[str]:
+    """The names of the parts of a folder of several; none for a folder of one."""
+    file = Path(path) / "dataset_dict.json"
+    found = _json(file).get("splits") if file.is_file() else []
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise FormatError(f"{file} must list the parts of the dataset as splits: save the dataset again")
+    return found
+
+
+def _split_folder(path: Path, split: str | None) -> Path:
+    if not path.is_dir() or not is_datasets_folder(path):
+        there = "is a folder without state.json or dataset_dict.json" if path.is_dir() else "is no folder"
+        raise FormatError(
+            f"{path} {there}, so it was not written by save_to_disk. {hint(path, 'datasets')}".rstrip()
+        )
+    known = splits(path)
+    if not known:
+        if split is not None:
+            raise FormatError(f"{path} has no splits, so there is no {split!r}: leave the split out")
+        return path
+    if split is None:
+        raise FormatError(
+            f"{path} has the splits {', '.join(map(repr, known))}: name one, or give {path / known[0]}"
+        )
+    if split not in known:
+        raise FormatError(f"{path} has no split {split!r}: {did_you_mean(split, known)}")
+    return path / split
+
+
+def _data_files(folder: Path) -> list[Path]:
+    """The files that state.json lists, all of them there."""
+    entries = _json(folder / "state.json").get("_data_files")
+    entries = entries if isinstance(entries, list) else []
+    names = [entry.get("filename") for entry in entries if isinstance(entry, dict)]
+    files = [folder / name for name in names if isinstance(name, str) and name == Path(name).name]
+    if not files or len(files) != len(names):
+        raise FormatError(
+            f"{folder / 'state.json'} must list the folder's files as _data_files: save the dataset again"
+        )
+    for file in files:
+        if not file.is_file():
+            raise FormatError(
+                f"{folder} must hold {file.name}, which state.json lists, and does not: copy it again"
+            )
+    return files
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FormatError(f"there is no {file}, which save_to_disk writes: copy the folder again") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise FormatError(f"{file} cannot be read as JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise FormatError(
+            f"{file} must hold a JSON object, not a {type(found).__name__}: copy the folder again"
+        )
+    return found
+
+
+FORMAT = Format("datasets", "Hugging Face datasets folder", LabelledText, read, datasets_sign)

@@ -1,0 +1,162 @@
+"""CSV and TSV with a header: one column for the text and one for the label, known by their names.
+
+Without a header the columns are named by their number, counted from 1.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from catena.data.examples import LabelledText, Place
+from catena.data.files import bad_line, open_text
+from catena.data.readers.format import Format
+from catena.data.readers.names import choose_columns, split_labels
+from catena.data.readers.sample import listed
+from catena.data.readers.signs import hint
+from catena.data.readers.table_signs import csv_sign, tsv_sign
+from catena.errors import FormatError
+
+MOST_LINES = 10_000
+"""Lines that one record may span. A stray quote would otherwise swallow the rest of the file."""
+
+
+def read_csv(
+    path: Path | str,
+    *,
+    delimiter: str = ",",
+    header: bool = True,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    separator: str | None = None,
+    labelled: bool = True,
+    quoted: bool = True,
+    encoding: str | None = None,
+) -> Iterator[LabelledText]:
+    """Yield one example for each record. A record without any value is one without text and label, so that
+    counts reconcile.
+
+    Args:
+        delimiter: the character between fields.
+        header: whether the first record names the columns; otherwise "1", "2", … do.
+        text_column: found by a common name if omitted, such as text, sentence or review.
+        label_column: found likewise: label, intent, class, …
+        separator: what parts several labels of one text, such as "|"; the field may then be empty.
+        labelled: False reads texts alone.
+        quoted: whether fields may stand in double quotes, with line ends and delimiters inside.
+        encoding: UTF-8 if omitted.
+    """
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise FormatError(f"the delimiter must be one character and no quote or line end, not {delimiter!r}")
+    names: list[str] | None = None
+    for place, fields in _records(path, delimiter, quoted, encoding):
+        if not any(field.strip() for field in fields):
+            yield LabelledText("", (), place)
+            continue
+        if names is None:
+            names = fields if header else [str(j + 1) for j in range(len(fields))]
+            names = [name.strip() for name in names]
+            chosen = choose_columns(str(place), names, text_column, label_column, labelled)
+            text_at = names.index(chosen.text)
+            label_at = names.index(chosen.label) if chosen.label is not None else None
+            if header:
+                continue
+        if len(fields) != len(names):
+            raise _ragged(place, fields, names, delimiter)
+        labels = split_labels(fields[label_at], separator) if label_at is not None else ()
+        if label_at is not None and not labels and not separator:
+            cure = "Fill it in, leave the record out, or give a separator if a text may have no label."
+            raise bad_line(place.file, place.line, delimiter.join(fields), f"has no {names[label_at]}", cure)
+        yield LabelledText(fields[text_at], labels, place)
+
+
+def read_tsv(
+    path: Path | str,
+    *,
+    header: bool = True,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    separator: str | None = None,
+    labelled: bool = True,
+    quoted: bool = False,
+    encoding: str | None = None,
+) -> Iterator[LabelledText]:
+    """As :func:`read_csv`, with tabs between fields; quotes are plain characters unless ``quoted``."""
+    yield from read_csv(
+        path,
+        delimiter="\t",
+        header=header,
+        text_column=text_column,
+        label_column=label_column,
+        separator=separator,
+        labelled=labelled,
+        quoted=quoted,
+        encoding=encoding,
+    )
+
+
+def _records(
+    path: Path | str, delimiter: str, quoted: bool, encoding: str | None
+) -> Iterator[tuple[Place, list[str]]]:
+    """The fields of each record and the line in which it begins."""
+    csv.field_size_limit(2**31 - 1)  # the module's own limit is 128 KiB for a field
+    with open_text(path, encoding) as lines:
+        source = _Source(str(path), lines)
+        if quoted:
+            rows = csv.reader(source, delimiter=delimiter, strict=True)
+        else:
+            rows = csv.reader(source, delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=True)
+        while True:
+            source.begin = source.number + 1
+            try:
+                fields = next(rows, None)
+            except csv.Error as error:
+                problem = f"begins a record that is not well quoted ({error}, at line {source.number})"
+                cure = "A quote inside a quoted field must be doubled. " + hint(
+                    path, "tsv" if delimiter == "\t" else "csv"
+                )
+                raise bad_line(path, source.begin, source.first, problem, cure) from None
+            if fields is None:
+                return
+            yield Place(str(path), source.begin), fields
+
+
+class _Source:
+    """Lines for the csv module, which remember where the record began."""
+
+    def __init__(self, file: str, lines: Iterator[tuple[int, str]]) -> None:
+        self.file = file
+        self.lines = lines
+        self.number = 0
+        self.begin = 1
+        self.first = ""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self.number, line = next(self.lines)
+        if self.number == self.begin:
+            self.first = line
+        if self.number - self.begin >= MOST_LINES:
+            problem = f"opens a quote that is not closed in {MOST_LINES:,} lines"
+            cure = "Double the quote or take it away, or read the file with quoted=false."
+            raise bad_line(self.file, self.begin, self.first, problem, cure)
+        return line + "\n"
+
+
+def _ragged(place: Place, fields: list[str], names: list[str], delimiter: str) -> FormatError:
+    name = "tsv" if delimiter == "\t" else "csv"
+    return bad_line(
+        place.file,
+        place.line,
+        delimiter.join(fields),
+        f"has {len(fields)} fields where the first record has {len(names)} ({listed(names)})",
+        f"A {'tab' if delimiter == chr(9) else repr(delimiter)} inside a text must be quoted. "
+        f"{hint(place.file, name)}",
+    )
+
+
+CSV = Format("csv", "CSV with a header", LabelledText, read_csv, csv_sign)
+TSV = Format("tsv", "TSV with a header", LabelledText, read_tsv, tsv_sign)

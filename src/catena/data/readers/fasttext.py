@@ -1,0 +1,38 @@
+"""The lines of fastText: any number of ``__label__x`` and then the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from catena.data.examples import LabelledText, Place
+from catena.data.files import bad_line, open_text
+from catena.data.readers.format import Format
+from catena.data.readers.signs import fasttext_sign, hint
+
+PREFIX = "__label__"
+
+
+def read(path: Path | str, *, prefix: str = PREFIX, encoding: str | None = None) -> Iterator[LabelledText]:
+    """Yield one example for each line. A blank line is one without text and label, so that counts
+    reconcile."""
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            yield parse(line, Place(str(path), number), prefix=prefix)
+
+
+def parse(line: str, place: Place, *, prefix: str = PREFIX) -> LabelledText:
+    """The example in one line: the labels stand at its beginning."""
+    rest, labels = line.strip(), []
+    while rest.startswith(prefix):
+        parts = rest.split(None, 1)
+        labels.append(parts[0].removeprefix(prefix))
+        rest = parts[1] if len(parts) > 1 else ""
+    if (rest and not labels) or not all(labels):
+        problem = f"has no name after {prefix}" if labels else f"does not begin with {prefix}"
+        cure = f"Every line must be {prefix}name text. " + hint(place.file, "fasttext")
+        raise bad_line(place.file, place.line, line, problem, cure)
+    return LabelledText(rest, tuple(dict.fromkeys(labels)), place)
+
+
+FORMAT = Format("fasttext", "fastText lines", LabelledText, read, fasttext_sign)

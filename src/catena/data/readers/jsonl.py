@@ -1,0 +1,94 @@
+"""JSON lines: one object in each line, with a key for the text and one for the label."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from catena.data.examples import LabelledText, Place
+from catena.data.files import bad_line, open_text
+from catena.data.readers.format import Format
+from catena.data.readers.names import Chosen, choose_columns, labels_of, whole_text
+from catena.data.readers.signs import hint
+from catena.data.readers.table_signs import jsonl_sign
+from catena.errors import FormatError
+
+
+def read(
+    path: Path | str,
+    *,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    separator: str | None = None,
+    labelled: bool = True,
+    encoding: str | None = None,
+) -> Iterator[LabelledText]:
+    """Yield one example for each line. A blank line is one without text and label, so that counts reconcile.
+
+    Args:
+        text_column: the key of the text; found by a common name in the first object if omitted.
+        label_column: the key of the label (a string, a whole number or a list of them); found likewise.
+        separator: what parts several labels in one string, such as "|".
+        labelled: False reads texts alone.
+        encoding: UTF-8 if omitted.
+    """
+    chosen: Chosen | None = None
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            place = Place(str(path), number)
+            if not line.strip():
+                yield LabelledText("", (), place)
+                continue
+            thing = _object(line, place)
+            if chosen is None:
+                chosen = choose_columns(str(place), list(thing), text_column, label_column, labelled)
+            yield _example(thing, chosen, separator, line, place)
+
+
+def _object(line: str, place: Place) -> dict[str, Any]:
+    try:
+        thing = json.loads(line)
+    except RecursionError:
+        raise bad_line(place.file, place.line, line, "is JSON nested too deeply", "Flatten it.") from None
+    except ValueError as error:
+        cure = "Every line must be one whole JSON object. " + hint(place.file, "jsonl")
+        raise bad_line(place.file, place.line, line, f"is not JSON ({error})", cure) from None
+    if not isinstance(thing, dict):
+        cure = 'Every line must be an object such as {"text": "…", "label": "…"}.'
+        raise bad_line(place.file, place.line, line, f"is a JSON {type(thing).__name__}, not an object", cure)
+    return thing
+
+
+def _example(
+    thing: dict[str, Any], chosen: Chosen, separator: str | None, line: str, place: Place
+) -> LabelledText:
+    text = _value(thing, chosen.text, line, place)
+    key = chosen.text
+    try:
+        text = whole_text(text)
+        if chosen.label is None:
+            return LabelledText(text, (), place)
+        key = chosen.label
+        value = _value(thing, key, line, place)
+        labels = labels_of(value, separator)
+        if not labels and not separator and not isinstance(value, list):
+            raise ValueError("is empty")
+    except FormatError:
+        raise
+    except ValueError as error:
+        cure = "Put it right, or name other keys as text_column and label_column."
+        raise bad_line(place.file, place.line, line, f"has a key {key!r} that {error}", cure) from None
+    return LabelledText(text, labels, place)
+
+
+def _value(thing: dict[str, Any], key: str, line: str, place: Place) -> Any:
+    if key not in thing:
+        cure = "Every object must have the keys of the first."
+        problem = f"has no key {key!r}, but {', '.join(map(repr, list(thing)[:12])) or 'none at all'}"
+        raise bad_line(place.file, place.line, line, problem, cure)
+    return thing[key]
+
+
+FORMAT = Format("jsonl", "JSON lines", LabelledText, read, jsonl_sign)

@@ -1,0 +1,44 @@
+"""A label, a blank and a text in each line, as in the sentence sets of Kim (2014): ``0 simplistic , silly and
+tedious .``"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from catena.data.examples import LabelledText, Place
+from catena.data.files import bad_line, open_text
+from catena.data.readers.format import Format
+from catena.data.readers.names import split_labels
+from catena.data.readers.signs import hint, kim_sign
+
+_BLANK = re.compile(r"[ \t]")
+
+
+def read(
+    path: Path | str, *, separator: str | None = None, encoding: str | None = None
+) -> Iterator[LabelledText]:
+    """Yield one example for each line. A blank line is one without text and label, so that counts reconcile.
+
+    Args:
+        separator: what parts several labels of one text, such as "|".
+        encoding: UTF-8 if omitted.
+    """
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            yield parse(line, Place(str(path), number), separator=separator)
+
+
+def parse(line: str, place: Place, *, separator: str | None = None) -> LabelledText:
+    """The example in one line: the label is all up to the first blank or tab."""
+    if not line.strip():
+        return LabelledText("", (), place)
+    if line[0].isspace():
+        cure = "The label must be the first thing in the line. " + hint(place.file, "kim")
+        raise bad_line(place.file, place.line, line, "begins with a blank, where a label must be", cure)
+    label, *rest = _BLANK.split(line, maxsplit=1)
+    return LabelledText("".join(rest).strip(), split_labels(label, separator), place)
+
+
+FORMAT = Format("kim", "label and text, parted by a blank", LabelledText, read, kim_sign)

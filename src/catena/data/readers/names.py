@@ -1,0 +1,117 @@
+"""The names under which tables keep texts and labels, and how their values become labels.
+
+Shared by the readers of CSV, JSON lines and Parquet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catena.errors import FormatError
+from catena.registry import did_you_mean
+
+TEXT_NAMES = (
+    "text", "sentence", "review", "utterance", "query", "question", "message", "comment", "tweet", "content",
+    "document", "phrase", "sms", "post", "body", "description", "headline", "input", "prompt",
+)  # fmt: skip
+LABEL_NAMES = (
+    "label", "labels", "intent", "class", "category", "sentiment", "polarity", "target", "topic", "tag",
+    "tags", "categories", "emotion", "stars", "rating", "domain", "output", "y",
+)  # fmt: skip
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+
+def find_name(names: Sequence[str], known: Sequence[str]) -> str | None:
+    """The first of the known names that is there, whatever its case."""
+    folded = {name.strip().casefold(): name for name in reversed(names)}
+    return next((folded[name] for name in known if name in folded), None)
+
+
+def named_columns(names: Sequence[str]) -> dict[str, str]:
+    """The columns whose names say that they hold the text and the label, as options of a reader."""
+    found: dict[str, str] = {}
+    if (text := find_name(names, TEXT_NAMES)) is not None:
+        found["text_column"] = text
+    if (label := find_name([name for name in names if name != text], LABEL_NAMES)) is not None:
+        found["label_column"] = label
+    return found
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The columns to read: the text's and, unless the texts have no labels, the label's."""
+
+    text: str
+    label: str | None
+
+
+def choose_columns(
+    where: str, names: Sequence[str], text_column: str | None, label_column: str | None, labelled: bool
+) -> Chosen:
+    """The columns that were asked for, or else those with common names; an error lists what there is."""
+    for asked in (text_column, label_column):
+        if asked is not None and asked not in names:
+            raise FormatError(f"{where} has no column {asked!r}: {did_you_mean(asked, names)}")
+    rest = [name for name in names if name != label_column]
+    text = text_column if text_column is not None else find_name(rest, TEXT_NAMES)
+    there = ", ".join(repr(name) for name in list(names)[:20])
+    if text is None:
+        raise FormatError(
+            f"{where} has no column of texts with a common name, but {there}: name one as text_column"
+        )
+    if not labelled:
+        return Chosen(text, None)
+    label = (
+        label_column if label_column is not None else find_name([n for n in rest if n != text], LABEL_NAMES)
+    )
+    if label is None:
+        raise FormatError(
+            f"{where} has no column of labels with a common name, but {there}: name one as label_column, "
+            "or read it without labels"
+        )
+    return Chosen(text, label)
+
+
+def split_labels(value: str, separator: str | None) -> tuple[str, ...]:
+    """The labels in one field: all of it, or its parts between ``separator``; blanks around them and repeats
+    fall away."""
+    parts = value.split(separator) if separator else [value]
+    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+def labels_of(value: Any, separator: str | None, class_names: Sequence[str] = ()) -> tuple[str, ...]:
+    """The labels that a value of JSON or Arrow stands for; raises ValueError with the reason if it is none.
+
+    ``class_names`` are the names of numbered classes, where the file has them.
+    """
+    if isinstance(value, (list, tuple)):
+        found = [label for part in value for label in labels_of(part, None, class_names)]
+        return tuple(dict.fromkeys(found))
+    if isinstance(value, bool):
+        return ("true" if value else "false",)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # pandas writes whole numbers so when a column has gaps
+    if isinstance(value, int):
+        if not class_names:
+            return (str(value),)
+        if not 0 <= value < len(class_names):
+            raise ValueError(f"is class {value}, where there are {len(class_names)} classes")
+        return (class_names[value],)
+    if isinstance(value, str):
+        return split_labels(whole_text(value), separator)
+    kind = "missing" if value is None else f"a {type(value).__name__}"
+    raise ValueError(f"is {kind}, not a string, a whole number or a list of them")
+
+
+def whole_text(value: Any) -> str:
+    """The value if it is a string that can be written as UTF-8; raises ValueError with the reason
+    otherwise."""
+    if not isinstance(value, str):
+        kind = "missing" if value is None else f"a {type(value).__name__}"
+        raise ValueError(f"is {kind}, not a string")
+    if not value.isascii() and (half := _HALF_PAIR.search(value)):
+        raise ValueError(f"holds half of a surrogate pair, \\u{ord(half[0]):04x}")
+    return value

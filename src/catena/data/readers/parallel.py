@@ -1,0 +1,65 @@
+"""Parallel text: two files line by line, or one file with a tab between source and target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from catena.data.examples import ParallelText, Place
+from catena.data.files import bad_line, open_text
+from catena.data.readers.format import Format
+from catena.data.readers.signs import hint, parallel_sign
+from catena.errors import FormatError
+
+
+def read(
+    path: Path | str, target: Path | str | None = None, *, encoding: str | None = None
+) -> Iterator[ParallelText]:
+    """Yield one pair for each line, blank sides too: what is dropped is for the caller to count.
+
+    Args:
+        path: the sources, or lines of ``source<TAB>target`` when there is no second file.
+        target: the targets, as many lines as ``path`` has.
+        encoding: of both files; UTF-8 if omitted.
+    """
+    if target is None:
+        yield from _read_tabbed(path, encoding)
+        return
+    with open_text(path, encoding) as sources, open_text(target, encoding) as targets:
+        for number, source in sources:
+            pair = next(targets, None)
+            if pair is None:
+                raise _uneven(path, number + _count(sources), target, number - 1)
+            yield ParallelText(source, pair[1], Place(str(path), number))
+        rest = next(targets, None)
+        if rest is not None:
+            raise _uneven(path, rest[0] - 1, target, rest[0] + _count(targets))
+
+
+def _read_tabbed(path: Path | str, encoding: str | None) -> Iterator[ParallelText]:
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            place = Place(str(path), number)
+            fields = line.split("\t")
+            if not line.strip():
+                fields = ["", ""]
+            if len(fields) != 2:
+                cure = "Every line must be source<TAB>target, or give the targets as a second file. "
+                problem = f"has {len(fields)} tab-separated field{'s' if len(fields) > 1 else ''}, not 2"
+                raise bad_line(path, number, line, problem, cure + hint(path, "parallel"))
+            yield ParallelText(fields[0], fields[1], place)
+
+
+def _count(lines: Iterator[tuple[int, str]]) -> int:
+    return sum(1 for _ in lines)
+
+
+def _uneven(path: Path | str, n: int, target: Path | str, m: int) -> FormatError:
+    return FormatError(
+        f"{path} has {n:,} lines and {target} has {m:,}: line i of one must be the counterpart of line i of "
+        f"the other, "
+        "so both must have as many. Look for a line that was broken or lost"
+    )
+
+
+FORMAT = Format("parallel", "parallel text", ParallelText, read, parallel_sign)

@@ -1,0 +1,167 @@
+"""Parquet and Arrow files of labelled texts, read batch by batch with pyarrow (the extra ``parquet``)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from catena.data.examples import LabelledText, Place
+from catena.data.files import unpacked
+from catena.data.readers.format import Format
+from catena.data.readers.names import Chosen, choose_columns, labels_of, whole_text
+from catena.data.readers.signs import hint, parquet_sign
+from catena.errors import CatenaError, FormatError
+from catena.extras import require
+
+PURPOSE = "reading Parquet and Arrow files"
+BATCH_ROWS = 1024
+
+
+def read(
+    path: Path | str,
+    *,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    separator: str | None = None,
+    labelled: bool = True,
+) -> Iterator[LabelledText]:
+    """Yield one example for each row; ``place.line`` is the number of the row, counted from 1.
+
+    Numbered classes become their names where the file has them, as those of Hugging Face do.
+
+    Args:
+        text_column: found by a common name if omitted.
+        label_column: found likewise; strings, whole numbers or lists of them.
+        separator: what parts several labels in one string, such as "|".
+        labelled: False reads texts alone.
+    """
+    require("pyarrow", "parquet", PURPOSE)
+    with unpacked(path) as plain:
+        yield from read_arrow(path, [plain], {}, text_column, label_column, separator, labelled)
+
+
+def read_arrow(
+    shown: Path | str,
+    files: Sequence[Path],
+    features: dict[str, Any],
+    text_column: str | None,
+    label_column: str | None,
+    separator: str | None,
+    labelled: bool,
+) -> Iterator[LabelledText]:
+    """The examples of Parquet or Arrow files in a row. Errors and places say ``shown``, which the user
+    knows."""
+    row = 0
+    for file in files:
+        schema = _schema(shown, file)
+        chosen = choose_columns(str(shown), schema.names, text_column, label_column, labelled)
+        described = features or _features(schema)
+        class_names = _class_names(described.get(chosen.label)) if chosen.label is not None else ()
+        for batch in _batches(shown, file, chosen):
+            for text, value in batch:
+                row += 1
+                yield _example(text, value, chosen, class_names, separator, Place(str(shown), row))
+
+
+def _example(
+    text: Any, value: Any, chosen: Chosen, class_names: Sequence[str], separator: str | None, place: Place
+) -> LabelledText:
+    key = chosen.text
+    try:
+        text = whole_text(text)
+        if chosen.label is None:
+            return LabelledText(text, (), place)
+        key = chosen.label
+        labels = labels_of(value, separator, class_names)
+        if not labels and not separator and not isinstance(value, list):
+            raise ValueError("is empty")
+    except ValueError as error:
+        cure = "put it right, or name other columns as text_column and label_column"
+        raise FormatError(f"row {place.line} of {place.file} has a {key!r} that {error}: {cure}") from None
+    return LabelledText(text, labels, place)
+
+
+# --- pyarrow ------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _explained(shown: Path | str) -> Iterator[None]:
+    """Whatever pyarrow raises over the bytes of a file becomes one sentence."""
+    try:
+        yield
+    except CatenaError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        cure = hint(shown, "parquet") or "It may be cut or damaged: copy or download it again."
+        raise FormatError(f"{shown} cannot be read as Parquet or Arrow ({reason}). {cure}") from None
+
+
+def _is_parquet(file: Path) -> bool:
+    with open(file, "rb") as stream:
+        return stream.read(4) == b"PAR1"
+
+
+def _open_arrow(file: Path) -> Any:
+    """An Arrow file or stream; both yield batches. Streams are what Hugging Face writes."""
+    ipc = require("pyarrow.ipc", "parquet", PURPOSE)
+    with open(file, "rb") as stream:
+        is_file = stream.read(6) == b"ARROW1"
+    return ipc.open_file(str(file)) if is_file else ipc.open_stream(str(file))
+
+
+def _schema(shown: Path | str, file: Path) -> Any:
+    with _explained(shown):
+        if _is_parquet(file):
+            return require("pyarrow.parquet", "parquet", PURPOSE).read_schema(file)
+        with _open_arrow(file) as reader:
+            return reader.schema
+
+
+def _batches(shown: Path | str, file: Path, chosen: Chosen) -> Iterator[list[tuple[Any, Any]]]:
+    names = [name for name in (chosen.text, chosen.label) if name is not None]
+    with _explained(shown):
+        for batch in _record_batches(file, names):
+            batch.validate(full=True)
+            text = batch.column(batch.schema.get_field_index(chosen.text)).to_pylist()
+            label: list[Any] = [None] * len(text)
+            if chosen.label is not None:
+                label = batch.column(batch.schema.get_field_index(chosen.label)).to_pylist()
+            yield list(zip(text, label, strict=True))
+
+
+def _record_batches(file: Path, names: list[str]) -> Iterator[Any]:
+    if _is_parquet(file):
+        with require("pyarrow.parquet", "parquet", PURPOSE).ParquetFile(file) as reader:
+            yield from reader.iter_batches(batch_size=BATCH_ROWS, columns=names)
+        return
+    with _open_arrow(file) as reader:
+        if hasattr(reader, "num_record_batches"):
+            for i in range(reader.num_record_batches):
+                yield reader.get_batch(i)
+        else:
+            yield from reader
+
+
+def _features(schema: Any) -> dict[str, Any]:
+    """What Hugging Face wrote of the columns into the metadata of a file."""
+    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+        described = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return described if isinstance(described, dict) else {}
+    return {}
+
+
+def _class_names(feature: Any) -> tuple[str, ...]:
+    """The names of numbered classes, of a column of classes or of lists of classes."""
+    if isinstance(feature, list) and feature:
+        feature = feature[0]
+    if isinstance(feature, dict) and isinstance(feature.get("feature"), dict):
+        feature = feature["feature"]
+    names = feature.get("names") if isinstance(feature, dict) else None
+    return tuple(map(str, names)) if isinstance(names, list) else ()
+
+
+FORMAT = Format("parquet", "Parquet or Arrow", LabelledText, read, parquet_sign)

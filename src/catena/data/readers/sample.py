@@ -1,0 +1,85 @@
+"""A bounded sample of a file, which is all that recognising a format looks at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from catena.data.files import explained, read_head
+
+HEAD_BYTES = 1 << 17
+WINDOW_BYTES = 1 << 15
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first bytes of a file, their whole lines, and lines from further on."""
+
+    path: Path
+    head: bytes = b""
+    lines: Sequence[str] = ()
+    later: Sequence[str] = ()
+    """Lines from the middle and the end, where the file can be entered there. A file sorted by label needs
+    them."""
+    whole: bool = True
+    """Whether the head is all of the file."""
+    is_folder: bool = False
+
+    @property
+    def filled(self) -> list[str]:
+        """The lines of the head that are not blank."""
+        return [line for line in self.lines if line.strip()]
+
+    @property
+    def all_filled(self) -> list[str]:
+        """As :attr:`filled`, with those from further on."""
+        return self.filled + [line for line in self.later if line.strip()]
+
+    def is_named(self, ending: str) -> bool:
+        """Whether the name has this ending, perhaps before that of a compression."""
+        return re.search(re.escape(ending) + r"(\.gz|\.xz|\.bz2)?$", self.path.name.lower()) is not None
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What speaks for a format, and the options its reader needs."""
+
+    why: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def take_sample(path: Path | str, encoding: str | None = None) -> Sample:
+    """The first 128 KiB of a file and, of one that is not compressed, 32 KiB from its middle and from its
+    end."""
+    path = Path(path)
+    with explained(path):
+        if path.is_dir():
+            return Sample(path, is_folder=True)
+    head, lines, whole = read_head(path, HEAD_BYTES, encoding)
+    later: list[str] = []
+    with explained(path):
+        if not whole and path.is_file() and path.stat().st_size > HEAD_BYTES + 2 * WINDOW_BYTES:
+            later = _windows(path, head, encoding)
+    return Sample(path, head, lines, later, whole)
+
+
+def _windows(path: Path, head: bytes, encoding: str | None) -> list[str]:
+    size = path.stat().st_size
+    found: list[str] = []
+    with open(path, "rb") as stream:
+        if stream.read(64) != head[:64] or head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
+            return []  # compressed, or in an encoding that cannot be entered in the middle
+        for start in (max(HEAD_BYTES, size // 2), size - WINDOW_BYTES):
+            stream.seek(start)
+            pieces = re.split(rb"\r\n|\n|\r", stream.read(WINDOW_BYTES))
+            found += [piece.decode(encoding or "utf-8", "replace") for piece in pieces[1:-1]]
+    return found
+
+
+def listed(names: Iterable[object], most: int = 8) -> str:
+    """The first few names in quotes, and how many more there are."""
+    quoted = [repr(name[:24]) + ("…" if len(name) > 24 else "") for name in map(str, names)]
+    return ", ".join(quoted[:most]) + (f" and {len(quoted) - most} more" if len(quoted) > most else "")

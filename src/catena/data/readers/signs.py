@@ -1,0 +1,300 @@
+"""The signs by which a format is known: each function looks at a sample and says what speaks for its format.
+
+They stand apart from the readers so that a reader that fails can say what the file looks like instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from catena.data.files import is_datasets_folder
+from catena.data.readers.names import named_columns
+from catena.data.readers.sample import Sample, Sign, listed, take_sample
+from catena.data.readers.table_signs import csv_sign, is_wordy, jsonl_sign, repeats, tsv_sign
+from catena.errors import CatenaError
+
+BIO_TAG = re.compile(r"[BIESLUM]-\S+|O")
+
+# --- binary files and folders -------------------------------------------------------------------------------
+
+_BINARY_MAGIC = {
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"GIF8": "a GIF picture",
+    b"RIFF": "a RIFF file (sound or video)",
+    b"%PDF": "a PDF document",
+    b"PK\x03\x04": "a zip archive (unpack it first)",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive (unpack it first)",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd (unpack it first)",
+    b"SQLite format 3": "an SQLite database",
+    b"\x7fELF": "a program",
+    b"fLaC": "a FLAC sound",
+    b"OggS": "an Ogg sound",
+}
+
+
+def datasets_sign(sample: Sample) -> Sign | None:
+    if sample.is_folder and is_datasets_folder(sample.path):
+        return Sign(
+            "the folder holds state.json or dataset_dict.json, as save_to_disk of Hugging Face datasets "
+            "writes"
+        )
+    return None
+
+
+def parquet_sign(sample: Sample) -> Sign | None:
+    if sample.head.startswith(b"PAR1"):
+        return Sign("it begins with PAR1, the mark of Parquet")
+    if sample.head.startswith(b"ARROW1"):
+        return Sign("it begins with ARROW1, the mark of an Arrow file")
+    if sample.head.startswith(b"\xff\xff\xff\xff") and b"\0" in sample.head[4:8]:
+        return Sign("it begins as an Arrow stream does")
+    return None
+
+
+def misfit(sample: Sample) -> str | None:
+    """Why no format at all can fit, if that is so."""
+    path = sample.path
+    if sample.is_folder:
+        return f"{path} is a folder without state.json or dataset_dict.json: name a file in it"
+    if not sample.head:
+        return f"{path} is empty: there is nothing to recognise"
+    for magic, name in _BINARY_MAGIC.items():
+        if sample.head.startswith(magic):
+            return f"{path} is {name}, not a text"
+    if any("\0" in line for line in sample.lines):
+        return f"{path} holds NUL bytes: it is a binary file, or UTF-16 without a byte-order mark"
+    if not sample.filled:
+        return f"{path} holds nothing but blank lines: there is nothing to recognise"
+    if sample.filled[0].lstrip().lower().startswith(("<?xml", "<!doctype", "<html")):
+        return f"{path} is XML or HTML: take the text out of it first"
+    return None
+
+
+# --- trees and sentences ------------------------------------------------------------------------------------
+
+_CONLLU_ID = re.compile(r"[0-9]+([-.][0-9]+)?")
+_NODE = re.compile(r"\([^\s()]+[ \t]+[^\s()]+\)")
+_CAPITAL_TAG = re.compile(r"[A-Z0-9$#.,:;!?'`\"()|_*+/-]+")
+
+
+def conllu_sign(sample: Sample) -> Sign | None:
+    rows = [line.split("\t") for line in sample.filled if not line.startswith("#")]
+    good = [row for row in rows if len(row) == 10 and _CONLLU_ID.fullmatch(row[0])]
+    if rows and len(good) >= 0.9 * len(rows):
+        share = f"all {len(rows):,}" if len(good) == len(rows) else f"{len(good):,} of {len(rows):,}"
+        return Sign(f"{share} rows have ten tab-separated fields of which the first is a word's number")
+    return None
+
+
+def brackets_sign(sample: Sample) -> Sign | None:
+    if not sample.filled[0].lstrip().startswith("("):
+        return None
+    depth, nodes = 0, 0
+    for line in sample.filled:
+        for part in re.findall(r"[()]|[^()]+", line):
+            if part in "()":
+                depth += 1 if part == "(" else -1
+            elif depth == 0 and part.strip():
+                return None
+            if depth < 0:
+                return None
+        nodes += len(_NODE.findall(line))
+    if nodes and (depth == 0 or not sample.whole):
+        return Sign(f"it is made of balanced brackets, with {nodes:,} (TAG word) nodes in the sample")
+    return None
+
+
+def columns_sign(sample: Sample) -> Sign | None:
+    rows, separator = _column_rows(sample)
+    width = len(rows[0]) if rows else 0
+    if width < 2 or any(len(row) != width for row in rows) or len(named_columns(rows[0])) == 2:
+        return None
+    if separator == "tab" and any(" " in row[0].strip() for row in rows):
+        return None
+    tags = Counter(row[-1] for row in rows)
+    is_bio = all(BIO_TAG.fullmatch(tag) for tag in tags)
+    is_tagged = is_bio or len(tags) <= 0.5 * len(rows) or all(_CAPITAL_TAG.fullmatch(tag) for tag in tags)
+    breaks = _inner_breaks(sample.lines)
+    if not is_tagged or not (breaks or (is_bio and len(tags) > 1)):
+        return None
+    kind = "BIO tags" if is_bio else f"{len(tags)} different tags"
+    parted = ", and blank lines part the sentences" if breaks else ""
+    why = f"every row has {width} {separator}-separated fields and the last column holds {kind}{parted}"
+    return Sign(why, {"separator": separator})
+
+
+def _inner_breaks(lines: Sequence[str]) -> int:
+    """How often a line follows a blank one, the first line aside."""
+    is_filled = [bool(line.strip()) for line in lines]
+    first = is_filled.index(True)
+    return sum(
+        now and not before for before, now in zip(is_filled[first:], is_filled[first + 1 :], strict=False)
+    )
+
+
+def _column_rows(sample: Sample) -> tuple[list[list[str]], str]:
+    """The rows of a column file, without ``-DOCSTART-`` and comments, and whether tabs or blanks part the
+    fields."""
+    lines = [line for line in sample.filled if not line.startswith("-DOCSTART-")]
+    plain = [line for line in lines if not line.startswith("#")]
+    if not plain:
+        return [], "blank"
+    separator = "tab" if all("\t" in line.strip(" \t") for line in plain) else "blank"
+    width = len(column_fields(plain[0], separator))
+    rows = [(line, column_fields(line, separator)) for line in lines]
+    return [row for line, row in rows if len(row) == width or not line.startswith("#")], separator
+
+
+def column_fields(line: str, separator: str) -> list[str]:
+    """The fields of a row without the blanks around them. Blanks are the space and the tab, no other white
+    space."""
+    if separator == "tab":
+        return [part.strip(" ") for part in line.rstrip(" \t").split("\t")]
+    return [part for part in line.replace("\t", " ").split(" ") if part]
+
+
+# --- lines with a label -------------------------------------------------------------------------------------
+
+
+def fasttext_sign(sample: Sample) -> Sign | None:
+    if all(line.startswith("__label__") for line in sample.all_filled):
+        return Sign("every line begins with __label__, as fastText's do")
+    return None
+
+
+def tsv_label_sign(sample: Sample) -> Sign | None:
+    pairs = _pairs(sample)
+    if not pairs:
+        return None
+    first, second = zip(*pairs, strict=True)
+    what = "every line is two fields parted by a tab, and the {} has {} different values in {:,} lines"
+    if _is_label_column(first, second):
+        return Sign(what.format("first", len(set(first)), len(pairs)))
+    if _is_label_column(second, first):
+        return Sign(what.format("second", len(set(second)), len(pairs)), {"label_first": False})
+    return None
+
+
+def parallel_sign(sample: Sample) -> Sign | None:
+    if not _pairs(sample):
+        return None
+    return Sign("every line is two fields parted by a tab, and neither repeats as labels do")
+
+
+def _pairs(sample: Sample) -> list[tuple[str, str]]:
+    rows = [line.split("\t") for line in sample.all_filled]
+    return [(row[0], row[1]) for row in rows] if all(len(row) == 2 for row in rows) else []
+
+
+def _is_label_column(labels: Sequence[str], texts: Sequence[str]) -> bool:
+    if not all(label.strip() for label in labels) or len(set(labels)) > len(set(texts)):
+        return False
+    if len(labels) >= 20 or repeats(labels):
+        return repeats(labels)
+    # Too few lines to see labels repeat: a word before a text is taken for its label.
+    return all(" " not in label.strip() for label in labels) and is_wordy(texts)
+
+
+def kim_sign(sample: Sample) -> Sign | None:
+    lines = sample.all_filled
+    if any(line[0].isspace() for line in lines) or not is_wordy(lines):
+        return None
+    first = [line.split(" ", 1)[0] for line in lines]
+    labels = Counter(first)
+    if any("\t" in label for label in labels):
+        return None
+    sign = Sign(f"every line begins with one of {listed(sorted(labels))} and goes on with a text")
+    if all(re.fullmatch(r"[-+]?[0-9]{1,3}", label) for label in labels):
+        counts_up = len(lines) > 1 and first == [str(n + 1) for n in range(len(lines))]
+        has_letters = sum(any(map(str.isalpha, line)) for line in lines) >= 0.9 * len(lines)
+        return sign if has_letters and not counts_up and len(labels) <= max(2, 0.5 * len(lines)) else None
+    once = sum(count == 1 for count in labels.values())
+    is_small = 2 <= len(labels) <= (0.05 if len(lines) >= 100 else 0.25) * len(lines)
+    is_named = all(re.search(r"\w", label) and label[-1] not in ":.,;!?" for label in labels)
+    return sign if is_small and is_named and once <= 0.2 * len(labels) else None
+
+
+# --- plain text, and nothing at all -------------------------------------------------------------------------
+
+
+def text_sign(sample: Sample) -> Sign | None:
+    lines = [line for line in sample.filled if not line.startswith("#")] or sample.filled
+    tabbed = sum("\t" in line.strip() for line in lines)
+    numeric = sum(re.fullmatch(r"[-+0-9.,;\s]+", line) is not None for line in lines)
+    if _is_json_document(sample) or tabbed >= 0.8 * len(lines) or numeric >= 0.9 * len(lines):
+        return None
+    return Sign("it is text in lines and shows the signs of no other format")
+
+
+def _is_json_document(sample: Sample) -> bool:
+    first = sample.filled[0].lstrip()
+    return re.match(r'[{\[]\s*(["{\[]|$)', first) is not None and '"' in "".join(sample.filled[:5])
+
+
+def no_sign(sample: Sample) -> str:
+    """Why a text file fits no format."""
+    if _is_json_document(sample):
+        return (
+            f"{sample.path} looks like one JSON document, not one object in each line: write its items one "
+            f"to a line "
+            "(jq -c '.[]' does it)"
+        )
+    if any("\t" in line for line in sample.filled):
+        widths = sorted({line.count("\t") + 1 for line in sample.filled})
+        return (
+            f"{sample.path} has lines of {listed(widths)} tab-separated fields, and neither a header nor "
+            f"the values "
+            "show which is the text: name the format"
+        )
+    return f"{sample.path} holds almost nothing but numbers, and no header: name the format and the columns"
+
+
+# --- all together -------------------------------------------------------------------------------------------
+
+BINARY_SIGNS: dict[str, Callable[[Sample], Sign | None]] = {
+    "datasets": datasets_sign,
+    "parquet": parquet_sign,
+}
+TEXT_SIGNS: dict[str, Callable[[Sample], Sign | None]] = {
+    "conllu": conllu_sign,
+    "brackets": brackets_sign,
+    "jsonl": jsonl_sign,
+    "fasttext": fasttext_sign,
+    "columns": columns_sign,
+    "tsv": tsv_sign,
+    "csv": csv_sign,
+    "tsv-label": tsv_label_sign,
+    "parallel": parallel_sign,
+    "kim": kim_sign,
+    "text": text_sign,
+}
+"""The signs in the order in which they are asked: the surest first. All but the binary ones need a line that
+is not blank."""
+
+
+def first_sign(sample: Sample) -> tuple[str, Sign]:
+    """The first format that a sample shows, or ``"unknown"`` with a sentence that says why not."""
+    for name, look in BINARY_SIGNS.items():
+        if sign := look(sample):
+            return name, sign
+    if problem := misfit(sample):
+        return "unknown", Sign(problem)
+    for name, look in TEXT_SIGNS.items():
+        if sign := look(sample):
+            return name, sign
+    return "unknown", Sign(no_sign(sample))
+
+
+def hint(path: Path | str, tried: str) -> str:
+    """Words for the end of a reader's error: which format the file seems to be in, when it is another one."""
+    try:
+        name, sign = first_sign(take_sample(path))
+    except CatenaError:
+        return ""
+    if name in (tried, "text"):
+        return ""
+    return f"({sign.why}.)" if name == "unknown" else f"This looks like format {name!r}: {sign.why}."

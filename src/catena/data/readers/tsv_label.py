@@ -1,0 +1,55 @@
+"""A label, a tab and a text in each line: ``weather<TAB>will it rain tomorrow``. Also the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from catena.data.examples import LabelledText, Place
+from catena.data.files import bad_line, open_text
+from catena.data.readers.format import Format
+from catena.data.readers.names import split_labels
+from catena.data.readers.signs import hint, tsv_label_sign
+
+
+def read(
+    path: Path | str, *, label_first: bool = True, separator: str | None = None, encoding: str | None = None
+) -> Iterator[LabelledText]:
+    """Yield one example for each line. A blank line is one without text and label, so that counts reconcile.
+
+    Args:
+        label_first: whether the label stands before the tab; otherwise after the last one.
+        separator: what parts several labels of one text, such as "|"; the field may then be empty.
+        encoding: UTF-8 if omitted.
+    """
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            yield parse(line, Place(str(path), number), label_first=label_first, separator=separator)
+
+
+def parse(line: str, place: Place, *, label_first: bool = True, separator: str | None = None) -> LabelledText:
+    """The example in one line."""
+    if not line.strip():
+        return LabelledText("", (), place)
+    if "\t" not in line:
+        raise _bad(place, line, "has no tab between label and text")
+    if label_first:
+        label, _, text = line.partition("\t")
+    else:
+        text, _, label = line.rpartition("\t")
+    labels = split_labels(label, separator)
+    if not labels and not separator:
+        raise _bad(
+            place,
+            line,
+            f"has nothing {'before the' if label_first else 'after the last'} tab, where a label must be",
+        )
+    return LabelledText(text.strip(), labels, place)
+
+
+def _bad(place: Place, line: str, problem: str) -> Exception:
+    cure = "Every line must be label<TAB>text. " + hint(place.file, "tsv-label")
+    return bad_line(place.file, place.line, line, problem, cure)
+
+
+FORMAT = Format("tsv-label", "label and text, parted by a tab", LabelledText, read, tsv_label_sign)

@@ -1,0 +1,125 @@
+"""Counts that reconcile: what was read is what is used and what was dropped, each dropped example by reason
+and place.
+
+tally = Tally()
+examples = list(tally.keep(tally.seen(read(path)), lambda e: None if e.text.strip() else "empty"))
+tally.counts(used=len(examples)).sentence()
+# read 10,662; used 10,650; dropped 12 (11 empty, 1 longer than max_length=400), listed in dropped.tsv
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from catena.data.examples import Example, Place, text_of
+
+MOST_TEXT = 500
+"""Characters of a dropped text that are kept."""
+
+E = TypeVar("E", bound=Example)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """An example that is not used, and why."""
+
+    place: Place
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many examples were read and used, and how many were dropped for each reason."""
+
+    read: int
+    used: int
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    def sentence(self, listed_in: str = "dropped.tsv") -> str:
+        """``read 10,662; used 10,650; dropped 12 (11 empty, 1 too long), listed in dropped.tsv``."""
+        words = f"read {self.read:,}; used {self.used:,}; dropped {sum(self.dropped.values()):,}"
+        if not self.dropped:
+            return words
+        by_count = sorted(self.dropped.items(), key=lambda item: (-item[1], item[0]))
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in by_count)
+        return f"{words} ({reasons})" + (f", listed in {listed_in}" if listed_in else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Tally:
+    """Counts examples while they are read. One tally may serve several files."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.dropped: list[Dropped] = []
+
+    def saw(self, n: int = 1) -> None:
+        """Count ``n`` examples as read."""
+        self.read += n
+
+    def drop(self, reason: str, place: Place, text: str) -> None:
+        """Count an example that was read as dropped. ``reason`` completes "11 …": "empty", "longer than
+        max_length=400"."""
+        self.dropped.append(
+            Dropped(place, reason, text if len(text) <= MOST_TEXT else text[:MOST_TEXT] + "…")
+        )
+
+    def seen(self, examples: Iterable[E]) -> Iterator[E]:
+        """The examples, each counted as read."""
+        for example in examples:
+            self.read += 1
+            yield example
+
+    def keep(self, examples: Iterable[E], why_not: Callable[[E], str | None]) -> Iterator[E]:
+        """The examples for which ``why_not`` is None; the others are dropped for the reason it gives."""
+        for example in examples:
+            reason = why_not(example)
+            if reason is None:
+                yield example
+            else:
+                self.drop(reason, example.place, text_of(example))
+
+    @property
+    def used(self) -> int:
+        """How many examples must be left."""
+        return self.read - len(self.dropped)
+
+    def counts(self, used: int) -> Counts:
+        """The counts, with ``used`` counted by the caller: an error if an example was lost or came from
+        nowhere."""
+        if used != self.used:
+            raise RuntimeError(
+                f"the counts do not reconcile: {self.read:,} examples were read and {len(self.dropped):,} "
+                f"dropped, "
+                f"so {self.used:,} must be used, but there are {used:,}"
+            )
+        return Counts(self.read, used, dict(Counter(dropped.reason for dropped in self.dropped)))
+
+    def write(self, path: Path) -> None:
+        """Write file, line, reason and text of what was dropped as TSV; the file appears whole or not at
+        all."""
+        rows = [("file", "line", "reason", "text")]
+        rows += [(d.place.file, str(d.place.line), d.reason, d.text) for d in self.dropped]
+        content = "".join("\t".join(map(_one_field, row)) + "\n" for row in rows)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        try:
+            with open(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
+                stream.write(content)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+def _one_field(value: str) -> str:
+    """The value with tabs and line ends written as ``\\t`` and ``\\n``, so that it stays one field."""
+    return value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
