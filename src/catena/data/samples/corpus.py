@@ -1,0 +1,51 @@
+"""The shipped corpora: where their files lie, and their sentences as examples.
+
+``assistant`` is the only one: sentences to an assistant, each with an intent and slots. Its README tells
+how it was made.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from catena.data.examples import Columns, LabelledText
+from catena.data.readers import columns, tsv_label
+from catena.errors import UnknownNameError
+from catena.registry import did_you_mean
+
+PACKAGE = "catena.data.samples"
+SPLITS = ("train", "dev", "test")
+
+
+def sample_names() -> list[str]:
+    """The shipped files, such as ``assistant/train.tsv``."""
+    folders = [f for f in files(PACKAGE).iterdir() if f.is_dir() and not f.name.startswith("_")]
+    return sorted(f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir())
+
+
+def sample_path(name: str) -> Path:
+    """Where a shipped file such as ``assistant/train.tsv`` lies, in a clone or in an installed package."""
+    names = sample_names()
+    if name not in names:
+        raise UnknownNameError(f"no sample file is called {name!r}: {did_you_mean(name, names)}")
+    return Path(str(files(PACKAGE).joinpath(name)))
+
+
+def load_sample(split: str) -> list[LabelledText]:
+    """The sentences of "train", "dev" or "test", each with its intent as the only label."""
+    return list(tsv_label.read(_part(split, "tsv")))
+
+
+def load_tagged_sample(split: str) -> list[Columns]:
+    """The sentences of :func:`load_sample`, in the same order, as rows of a token and its BIO tag.
+
+    ``comments`` holds ``# intent = …`` and ``# text = …``.
+    """
+    return list(columns.read(_part(split, "conll"), separator="tab"))
+
+
+def _part(split: str, ending: str) -> Path:
+    if split not in SPLITS:
+        raise UnknownNameError(f"the sample has no split called {split!r}: {did_you_mean(split, SPLITS)}")
+    return sample_path(f"assistant/{split}.{ending}")
