@@ -25,6 +25,10 @@ class ShapeError(CatenaError, ValueError):
     """Tensors whose sizes do not fit together."""
 
 
+class DivergedError(CatenaError, ArithmeticError):
+    """Training went wrong in its numbers: the loss is nan or infinite."""
+
+
 class CheckpointError(CatenaError, RuntimeError):
     """A run or checkpoint folder is missing, damaged, or made by another model."""
 

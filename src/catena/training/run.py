@@ -91,6 +91,12 @@ class RunFolder:
         """Let `best` point to the checkpoint of a step."""
         files.point(self.path, files.BEST, self.folder_of(step))
 
+    def point_back(self, step: int, best_step: int) -> None:
+        """Let `last` and `best` point where they did at a step; what came later will be found again."""
+        files.point(self.path, files.LAST, self.folder_of(step))
+        if best_step >= 0:
+            self.point_best(best_step if self.folder_of(best_step).is_dir() else step)
+
     def last(self, note: Callable[[str], None]) -> Checkpoint | None:
         """The newest whole checkpoint, or None when none was written yet."""
         if not files.has(self.path, files.LAST) and not files.checkpoints_of(self.path):

@@ -1,0 +1,221 @@
+"""Averages of weights: over the steps (EMA), over the last evaluations, or over checkpoint folders.
+
+An average is what is evaluated and saved; training itself goes on from the plain weights.
+"""
+
+from __future__ import annotations
+
+import shutil
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from catena.checkpoint import STATE, TRAINING, WEIGHTS, Checkpoint, open_checkpoint, write_checkpoint
+from catena.errors import CheckpointError
+from catena.training.settings import TrainingSettings
+
+Weights = dict[str, Tensor]
+
+
+class Averaging(ABC):
+    """What is evaluated and saved in place of the model's own weights."""
+
+    @abstractmethod
+    def after_step(self) -> None:
+        """Take note of the weights after a step."""
+
+    @abstractmethod
+    def before_evaluation(self) -> None:
+        """Take note of the weights before an evaluation."""
+
+    @abstractmethod
+    def weights(self) -> Weights | None:
+        """The average, or None where the model's own weights are to be used."""
+
+    @abstractmethod
+    def tensors(self) -> Weights:
+        """What a checkpoint must hold for a resumed run to go on with the same average."""
+
+    @abstractmethod
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from the tensors of a checkpoint."""
+
+
+class NoAverage(Averaging):
+    """The model's own weights."""
+
+    def after_step(self) -> None:
+        pass
+
+    def before_evaluation(self) -> None:
+        pass
+
+    def weights(self) -> Weights | None:
+        return None
+
+    def tensors(self) -> Weights:
+        return {}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        pass
+
+
+class MovingAverage(Averaging):
+    """The exponential moving average: after step n, average <- d average + (1 - d) weights.
+
+    d is the smaller of ``decay`` and (1 + n) / (10 + n), so that the first steps do not hold on to the start.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.steps = 0
+        self.average = snapshot(model)
+        distinct = {id(self.average[name]): (self.average[name], t) for name, t in model.state_dict().items()}
+        self.real = [(kept, now) for kept, now in distinct.values() if now.is_floating_point()]
+        self.other = [(kept, now) for kept, now in distinct.values() if not now.is_floating_point()]
+
+    def after_step(self) -> None:
+        self.steps += 1
+        decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
+        torch._foreach_lerp_([kept for kept, _ in self.real], [now for _, now in self.real], 1 - decay)
+        for kept, now in self.other:
+            kept.copy_(now)
+
+    def before_evaluation(self) -> None:
+        pass
+
+    def weights(self) -> Weights | None:
+        return self.average
+
+    def tensors(self) -> Weights:
+        return {"steps": torch.tensor(self.steps), **{f"mean/{name}": t for name, t in self.average.items()}}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        self.steps = int(tensors["steps"])
+        for name, tensor in self.average.items():
+            tensor.copy_(tensors[f"mean/{name}"])
+
+
+class MeanOfLast(Averaging):
+    """The mean of the weights at the last ``n`` evaluations."""
+
+    def __init__(self, model: nn.Module, n: int) -> None:
+        self.model = model
+        self.kept: deque[Weights] = deque(maxlen=n)
+
+    def after_step(self) -> None:
+        pass
+
+    def before_evaluation(self) -> None:
+        self.kept.append(snapshot(self.model))
+
+    def weights(self) -> Weights | None:
+        return mean(list(self.kept)) if self.kept else None
+
+    def tensors(self) -> Weights:
+        return {f"{i}/{name}": t for i, kept in enumerate(self.kept) for name, t in kept.items()}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        self.kept.clear()
+        for i in range(1 + max((int(key.partition("/")[0]) for key in tensors), default=-1)):
+            prefix = f"{i}/"
+            self.kept.append({k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)})
+
+
+def build_averaging(settings: TrainingSettings, model: nn.Module) -> Averaging:
+    """The averaging that the settings ask for."""
+    if settings.ema is not None:
+        return MovingAverage(model, settings.ema)
+    return MeanOfLast(model, settings.average_last) if settings.average_last > 1 else NoAverage()
+
+
+def snapshot(model: nn.Module) -> Weights:
+    """A copy of all weights and buffers."""
+    return copies(model.state_dict(keep_vars=True))
+
+
+def copies(weights: Mapping[str, Tensor]) -> Weights:
+    """Copies of tensors; one that has several names (tied weights) is copied once."""
+    made: dict[int, Tensor] = {}
+    for tensor in weights.values():
+        if id(tensor) not in made:
+            made[id(tensor)] = tensor.detach().clone()
+    return {name: made[id(tensor)] for name, tensor in weights.items()}
+
+
+@contextmanager
+def using(model: nn.Module, weights: Weights | None) -> Iterator[None]:
+    """Let the model hold other weights for a while; None leaves it its own."""
+    if weights is None:
+        yield
+        return
+    own = snapshot(model)
+    try:
+        model.load_state_dict(weights)
+        yield
+    finally:
+        model.load_state_dict(own)
+
+
+def mean(several: Sequence[Mapping[str, Tensor]]) -> Weights:
+    """The mean of weights by name, in double precision; what is not a real number is the last one's."""
+    result = {}
+    for name, last in several[-1].items():
+        if last.is_floating_point():
+            total = torch.zeros_like(last, dtype=torch.float64)
+            for weights in several:
+                total += weights[name]
+            result[name] = total.div_(len(several)).to(last.dtype)
+        else:
+            result[name] = last.clone()
+    return result
+
+
+def average(folders: Sequence[Path]) -> Weights:
+    """The mean of the weights of checkpoints (or runs), which must be of one model."""
+    return mean([checkpoint.weights() for checkpoint in _of_one_model(folders)])
+
+
+def write_average(folders: Sequence[Path], output: Path) -> Checkpoint:
+    """Write a model folder with the mean of the weights; all else in it is the last one's."""
+    checkpoints = _of_one_model(folders)
+    if output.exists():
+        raise CheckpointError(f"{output} is there already: choose another --output")
+    last = checkpoints[-1]
+
+    def copy_the_rest(target: Path) -> None:
+        for name in last.manifest["files"]:
+            if name not in (WEIGHTS, TRAINING, STATE):
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(last.folder / name, target / name)
+
+    state = {"average_of": [str(checkpoint.folder) for checkpoint in checkpoints]}
+    return write_checkpoint(output, mean([c.weights() for c in checkpoints]), copy_the_rest, state=state)
+
+
+def _of_one_model(folders: Sequence[Path]) -> list[Checkpoint]:
+    if not folders:
+        raise CheckpointError("there is nothing to average: name two checkpoints or more")
+    checkpoints = [open_checkpoint(folder) for folder in folders]
+    first = checkpoints[0]
+    for other in checkpoints[1:]:
+        if other.fingerprint != first.fingerprint or _meanings(other) != _meanings(first):
+            raise CheckpointError(
+                f"{other.folder} and {first.folder} cannot be averaged: they are of different models. Name "
+                f"checkpoints of one run, or of runs with the same config and vocabulary"
+            )
+    return checkpoints
+
+
+def _meanings(checkpoint: Checkpoint) -> dict[str, str]:
+    """The hashes of the files that say what a row of the weights stands for."""
+    return {
+        name: entry["sha256"]
+        for name, entry in checkpoint.manifest["files"].items()
+        if name.startswith(("vocabulary", "labels", "tokenizer"))
+    }

@@ -1,0 +1,62 @@
+"""A bar on a terminal, with the table of evaluations scrolling above it. The console comes from outside."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as RichProgress
+
+from catena.training.report import (
+    Evaluated,
+    LinesReporter,
+    Outcome,
+    Progress,
+    Reporter,
+    Started,
+    number,
+    span,
+)
+
+
+class BarReporter(Reporter):
+    """What :class:`LinesReporter` says, and a bar that shows step, loss, speed and the time left."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.lines = LinesReporter(self._write, progress_every=float("inf"))
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[words]}"),
+        )
+        self.bar = RichProgress(*columns, console=console, transient=True)
+        self.task: TaskID | None = None
+
+    def _write(self, line: str) -> None:
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def started(self, event: Started) -> None:
+        self.lines.started(event)
+        self.task = self.bar.add_task("training", total=event.steps, completed=event.from_step, words="")
+        self.bar.start()
+
+    def progress(self, event: Progress) -> None:
+        if self.task is None:
+            return
+        words = f"step {event.step:,}" + (f" of {event.steps:,}" if event.steps else "")
+        words += f"  loss {number(event.loss)}  {event.tokens_per_second:,.0f} tokens/s"
+        words += f"  {span(event.seconds_left)} left"
+        self.bar.update(self.task, completed=event.step, words=words, description=f"epoch {event.epoch}")
+
+    def evaluated(self, event: Evaluated) -> None:
+        self.lines.evaluated(event)
+
+    def note(self, words: str) -> None:
+        self.lines.note(words)
+
+    def finished(self, outcome: Outcome) -> None:
+        self.bar.stop()
+        self.lines.finished(outcome)
+
+    def close(self) -> None:
+        self.bar.stop()

@@ -1,0 +1,45 @@
+"""The time of a run: how long, how fast, and when to say so."""
+
+from __future__ import annotations
+
+import time
+
+from catena.training.state import TrainingState
+
+PROGRESS_EVERY = 0.25
+"""Seconds between reports of progress; losses wait on the device until then."""
+
+
+class Clock:
+    """The time a run has taken, pauses left out, and how fast it goes."""
+
+    def __init__(self) -> None:
+        self.before = 0.0
+        self.began = self.marked = self.told = time.monotonic()
+        self.tokens = 0
+
+    def start(self, state: TrainingState) -> None:
+        """Go on from the time that a state has taken so far."""
+        self.before = state.seconds
+        self.began = self.marked = self.told = time.monotonic()
+        self.tokens = state.tokens
+
+    def seconds(self) -> float:
+        """Seconds since the start of the run."""
+        return self.before + time.monotonic() - self.began
+
+    def mark(self, tokens: int) -> None:
+        """Measure speed from here on."""
+        self.marked, self.tokens = time.monotonic(), tokens
+
+    def speed(self, tokens: int) -> float:
+        """Tokens in a second since the last mark."""
+        return (tokens - self.tokens) / max(time.monotonic() - self.marked, 1e-9)
+
+    def progress_is_due(self) -> bool:
+        """Whether it is time to tell where training stands."""
+        now = time.monotonic()
+        if now - self.told < PROGRESS_EVERY:
+            return False
+        self.told = now
+        return True

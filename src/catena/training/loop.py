@@ -1,0 +1,442 @@
+"""The loop: batches, steps, evaluations, checkpoints. It knows a task by its interface alone.
+
+A run is a function of its task, settings and seed. Everything due at a step (evaluation, checkpoint) is done
+before the next one begins, and a checkpoint holds all that the next step depends on. So a run that was killed
+anywhere and resumed ends with the weights of one that never was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from catena.checkpoint import Checkpoint, read_checkpoint
+from catena.errors import ConfigError, DataError, DivergedError
+from catena.randomness import Randomness
+from catena.registry import did_you_mean
+from catena.training.average import Weights, build_averaging, copies, using
+from catena.training.clock import Clock
+from catena.training.interrupt import Interruption
+from catena.training.memory import memory_advice
+from catena.training.optimise import Updater
+from catena.training.report import Evaluated, LinesReporter, Outcome, Progress, Reporter, Started, Together
+from catena.training.run import RunFolder
+from catena.training.schedule import build_schedule
+from catena.training.settings import TrainingSettings
+from catena.training.state import TrainingState, random_states, restore_random_states, undisturbed
+from catena.training.task import EpochPlan, Evaluation, Task
+
+LOWER_IS_BETTER = ("loss", "perplexity", "error", "bits", "entropy", "calibration")
+"""Words in the name of a score of which less is better."""
+
+
+def train(
+    task: Task, settings: TrainingSettings, run: RunFolder | None, randomness: Randomness, reporter: Reporter
+) -> Outcome:
+    """Train a task's model from the start and leave the best weights in it.
+
+    Args:
+        task: the model, its data and its metric.
+        settings: how to train.
+        run: a fresh run folder to write into; None keeps the best weights in memory alone.
+        randomness: the source of what training itself draws (dropout).
+        reporter: is told of everything that happens.
+    """
+    return Loop(task, settings, run, randomness, reporter).run_from(None)
+
+
+def resume(
+    task: Task, settings: TrainingSettings, run: RunFolder, randomness: Randomness, reporter: Reporter
+) -> Outcome:
+    """Go on with a run from its last whole checkpoint, or from the start when it has none yet."""
+    loop = Loop(task, settings, run, randomness, reporter)
+    threads = run.meta["threads"]
+    if threads != torch.get_num_threads():
+        loop.reporter.note(
+            f"the run began with {threads} threads and goes on with {torch.get_num_threads()}: its result "
+            f"may differ in the last digits. --threads {threads} makes it exact"
+        )
+    return loop.run_from(run.last(loop.reporter.note))
+
+
+class Loop:
+    """One run of one task. Used through :func:`train` and :func:`resume`."""
+
+    def __init__(
+        self,
+        task: Task,
+        settings: TrainingSettings,
+        run: RunFolder | None,
+        randomness: Randomness,
+        reporter: Reporter,
+    ) -> None:
+        self.task = task
+        self.model = task.model
+        self.settings = settings
+        self.run = run
+        self.randomness = randomness
+        self.reporter = Together([reporter, LinesReporter(run.log)]) if run else reporter
+        self.metric = settings.metric or task.metric
+        self.higher_is_better = higher_is_better(task, self.metric)
+        self.device = device_of(self.model)
+        self.updater = Updater(settings, self.model, self.device)
+        self.averaging = build_averaging(settings, self.model)
+        self.last_step = self._last_step()
+        self.schedule = build_schedule(settings, self.last_step)
+        self.state = TrainingState()
+        self.best_weights: Weights | None = None
+        self.losses: list[tuple[int, Tensor, int]] = []
+        self.clock = Clock()
+        self.max_seconds = settings.max_seconds
+        self.saved_step = -1
+
+    # --- from start to end ----------------------------------------------------------------------------------
+
+    def run_from(self, checkpoint: Checkpoint | None) -> Outcome:
+        if checkpoint is None:
+            self.randomness.seed_torch("training")
+        else:
+            self._restore(checkpoint)
+        if self.run:
+            self.run.cut_metrics(self.state.step)
+            self.run.prune(self.state.kept)
+        self.model.train()
+        self.clock.start(self.state)
+        try:
+            self.reporter.started(self._started())
+            with Interruption() as interruption:
+                reason = self._go(interruption)
+            outcome = self._outcome(reason)
+            self.reporter.finished(outcome)
+        except KeyboardInterrupt:
+            where = f": catena resume {self.run.path} goes on from the last checkpoint" if self.run else ""
+            self.reporter.note(f"stopped at once{where}")
+            raise
+        finally:
+            self.reporter.close()
+        return outcome
+
+    def _go(self, interruption: Interruption) -> str:
+        state, settings = self.state, self.settings
+        reason = self._limit() or self._out_of_patience()
+        while not reason:
+            plan = self._plan(state.epoch)
+            while state.batch < len(plan) and not reason:
+                self._step(plan)
+                epoch_is_over = state.batch >= len(plan)
+                if epoch_is_over:
+                    state.epoch, state.batch = state.epoch + 1, 0
+                reason = self._limit()
+                every = settings.eval_every
+                if reason or (state.step % every == 0 if every else epoch_is_over):
+                    self._evaluate()
+                    reason = reason or self._out_of_patience()
+                    self._save()
+                elif settings.save_every and state.step % settings.save_every == 0:
+                    self._save()
+                if interruption.requested and not reason:
+                    reason = "interrupted"
+                    if self.saved_step != state.step:
+                        self._save()
+                self._tell_progress()
+                if epoch_is_over:
+                    break
+        return reason
+
+    def _limit(self) -> str:
+        state, settings = self.state, self.settings
+        if settings.max_steps is not None and state.step >= settings.max_steps:
+            return "max_steps"
+        if settings.max_epochs is not None and state.epoch > settings.max_epochs:
+            return "max_epochs"
+        if self.max_seconds is not None and self.clock.seconds() >= self.max_seconds:
+            return "max_time"
+        return ""
+
+    def _out_of_patience(self) -> str:
+        patience = self.settings.patience
+        return "patience" if patience and self.state.stale >= patience else ""
+
+    def _last_step(self) -> int | None:
+        limits = [self.settings.max_steps]
+        if self.settings.max_epochs is not None:
+            steps_each = math.ceil(len(self._plan(1)) / self.settings.accumulate)
+            limits.append(self.settings.max_epochs * steps_each)
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def _plan(self, epoch: int) -> EpochPlan:
+        plan = self.task.epoch(epoch)
+        if len(plan) == 0:
+            raise DataError(
+                f"epoch {epoch} has no batches: there is nothing to train on. Check the training data"
+            )
+        return plan
+
+    # --- one step -------------------------------------------------------------------------------------------
+
+    def _step(self, plan: EpochPlan) -> None:
+        """Take the gradients of the next batches, weighted by their items, and make one step of them."""
+        state = self.state
+        first_items = items = 0
+        for i in range(state.batch, min(state.batch + self.settings.accumulate, len(plan))):
+            with memory_advice(self.task, "making a batch"):
+                batch = plan.batch(i)
+            with memory_advice(self.task, batch=batch):
+                with self.updater.precision():
+                    output = self.task.loss(batch)
+                first_items = first_items or output.items
+                alone = output.items == first_items
+                self.updater.backward(output.total if alone else output.total * (output.items / first_items))
+            items += output.items
+            state.tokens += output.tokens
+            self.losses.append((state.step + 1, output.total.detach(), output.items))
+        state.batch = i + 1
+        with memory_advice(self.task, "updating the weights"):
+            # The gradients are so far a sum in which the first batch counts 1; make it a mean over all items.
+            self.updater.step(self.schedule.rate(state.step + 1), weight=first_items / items)
+        state.step += 1
+        self.averaging.after_step()
+        if self.device.type == "cpu":
+            self._read_losses()
+
+    def _read_losses(self) -> None:
+        """Bring the losses from the device, where reading each at once would make every step wait."""
+        if not self.losses:
+            return
+        values = torch.stack([loss for _, loss, _ in self.losses]).tolist()
+        for (step, _, items), value in zip(self.losses, values, strict=True):
+            if not math.isfinite(value):
+                raise DivergedError(self._divergence(step, value))
+            self.state.loss_sum += value * items
+            self.state.loss_items += items
+        self.losses.clear()
+
+    def _divergence(self, step: int, value: float) -> str:
+        rate = self.schedule.rate(step)
+        saved = max(self.state.kept, default=0)
+        left = f" The checkpoint of step {saved} is from before." if saved and self.run else ""
+        return (
+            f"the loss became {value} at step {step:,} (epoch {self.state.epoch}, learning rate {rate:.3g}): "
+            f"training has diverged. Lower --learning-rate, clip the gradient with --clip-norm 1, or start "
+            f"slowly with --warmup-steps 500.{left}"
+        )
+
+    # --- evaluation -----------------------------------------------------------------------------------------
+
+    def _evaluate(self) -> None:
+        state = self.state
+        self._read_losses()
+        progress = self._progress()
+        self.averaging.before_evaluation()
+        evaluation = self._scores()
+        is_best = self._is_best(evaluation.scores[self.metric])
+        state.stale = 0 if is_best else state.stale + 1
+        if is_best:
+            state.best_step = state.step
+            state.best_scores = finite(evaluation.scores)
+            if self.run is None:
+                self.best_weights = copies(self.averaging.weights() or self.model.state_dict())
+        self.schedule.evaluated(is_best)
+        state.kept[state.step] = finite(evaluation.scores)[self.metric]
+        if self.run:
+            self.run.append_metrics(self._metrics_row(progress, evaluation, is_best))
+        samples = tuple(evaluation.samples)
+        self.reporter.evaluated(Evaluated(progress, dict(evaluation.scores), self.metric, is_best, samples))
+        state.loss_sum, state.loss_items = 0.0, 0
+        self.clock.mark(state.tokens)
+
+    def _scores(self) -> Evaluation:
+        with (
+            undisturbed(self.device),
+            using(self.model, self.averaging.weights()),
+            evaluating(self.model),
+            memory_advice(self.task, "evaluating"),
+        ):
+            self.randomness.seed_torch("evaluation", self.state.step)
+            evaluation = self.task.evaluate()
+        if self.metric not in evaluation.scores:
+            raise ConfigError(
+                f"training.metric is {self.metric!r}, which the task does not score: "
+                f"{did_you_mean(self.metric, evaluation.scores)}"
+            )
+        return evaluation
+
+    def _is_best(self, score: float) -> bool:
+        if self.state.best_step < 0:
+            return True
+        best = self.state.best_scores[self.metric]
+        if best is None or not math.isfinite(score):
+            return best is None and math.isfinite(score)
+        return score > best if self.higher_is_better else score < best
+
+    def _metrics_row(self, progress: Progress, evaluation: Evaluation, is_best: bool) -> dict[str, Any]:
+        return {
+            "step": progress.step,
+            "epoch": progress.epoch,
+            "loss": progress.loss,
+            "learning_rate": progress.rate,
+            "tokens": self.state.tokens,
+            "scores": dict(evaluation.scores),
+            "best": is_best,
+            "seconds": round(self.clock.seconds(), 3),
+        }
+
+    # --- checkpoints ----------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        state, run = self.state, self.run
+        self._read_losses()
+        state.seconds = self.clock.seconds()
+        if run is None:
+            return
+        state.kept.setdefault(state.step, None)
+        state.kept = {step: state.kept[step] for step in self._steps_to_keep()}
+        state.plateau_reached = self.schedule.plateau.reached
+        state.plateau_waited = self.schedule.plateau.waited
+        average = self.averaging.weights()
+        own = self.model.state_dict()
+        groups = {
+            "optimizer": self.updater.tensors(),
+            "average": self.averaging.tensors(),
+            "random": random_states(self.device),
+            "own": own if average else {},
+        }
+        tensors = {f"{group}:{name}": t for group, named in groups.items() for name, t in named.items()}
+        numbers = {"training": state.as_json(), "updater": self.updater.numbers()}
+        run.write(state.step, average or own, self.task.save, tensors, numbers)
+        if state.best_step == state.step:
+            run.point_best(state.step)
+        run.prune(state.kept)
+        self.saved_step = state.step
+
+    def _steps_to_keep(self) -> list[int]:
+        kept, settings = self.state.kept, self.settings
+        sign = -1 if self.higher_is_better else 1
+        scored = [(score * sign, step) for step, score in kept.items() if score is not None]
+        best = [step for _, step in sorted(scored)[: settings.keep_best]]
+        newest = sorted(kept)[-settings.keep_last :]
+        first = [self.state.best_step] if self.state.best_step in kept else []
+        return sorted({*best, *newest, *first})
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        numbers, tensors = checkpoint.state(), checkpoint.training()
+        groups: dict[str, dict[str, Tensor]] = {"optimizer": {}, "average": {}, "random": {}, "own": {}}
+        for key, tensor in tensors.items():
+            group, _, name = key.partition(":")
+            groups[group][name] = tensor
+        checkpoint.load_into(self.model)
+        if groups["own"]:
+            self.model.load_state_dict(groups["own"])
+        self.updater.load(groups["optimizer"], numbers["updater"])
+        self.averaging.load(groups["average"])
+        self.state = TrainingState.from_json(numbers["training"])
+        self.schedule.plateau.reached = self.state.plateau_reached
+        self.schedule.plateau.waited = self.state.plateau_waited
+        restore_random_states(groups["random"], self.device)
+        if self.run:
+            self.run.point_back(self.state.step, self.state.best_step)
+
+    # --- telling --------------------------------------------------------------------------------------------
+
+    def _started(self) -> Started:
+        parameters = list(self.model.parameters())
+        device = str(self.device)
+        if self.device.type == "cpu":
+            threads = torch.get_num_threads()
+            device += f" ({threads} thread{'s' if threads != 1 else ''})"
+        elif self.device.type == "cuda":
+            device += f" ({torch.cuda.get_device_name(self.device)})"
+        if self.updater.dtype is not None:
+            device += f", {str(self.updater.dtype).removeprefix('torch.')}"
+        return Started(
+            device=device,
+            parameters=sum(p.numel() for p in parameters),
+            trainable=sum(p.numel() for p in parameters if p.requires_grad),
+            summary=tuple(self.task.summary()),
+            steps=self.last_step,
+            from_step=self.state.step,
+            run=self.run.path if self.run else None,
+        )
+
+    def _tell_progress(self) -> None:
+        if self.clock.progress_is_due():
+            self._read_losses()
+            self.reporter.progress(self._progress())
+
+    def _progress(self) -> Progress:
+        state = self.state
+        return Progress(
+            step=state.step,
+            steps=self.last_step,
+            epoch=state.epoch - (state.batch == 0 and state.epoch > 1),
+            loss=state.loss_sum / state.loss_items if state.loss_items else math.nan,
+            rate=self.schedule.rate(max(state.step, 1)),
+            tokens_per_second=self.clock.speed(state.tokens),
+            seconds_left=self._seconds_left(),
+        )
+
+    def _seconds_left(self) -> float | None:
+        spent = self.clock.seconds()
+        left = []
+        if self.last_step is not None and self.state.step:
+            left.append(spent / self.state.step * (self.last_step - self.state.step))
+        if self.max_seconds is not None:
+            left.append(max(0.0, self.max_seconds - spent))
+        return min(left, default=None)
+
+    def _outcome(self, reason: str) -> Outcome:
+        state, run = self.state, self.run
+        best = run.best() if run and state.best_step >= 0 else None
+        if reason != "interrupted" and state.best_step >= 0:
+            if best is not None:
+                read_checkpoint(best).load_into(self.model)
+            elif self.best_weights is not None:
+                self.model.load_state_dict(self.best_weights)
+        return Outcome(
+            reason=reason,
+            steps=state.step,
+            seconds=self.clock.seconds(),
+            metric=self.metric,
+            best_step=state.best_step if state.best_step >= 0 else None,
+            scores={name: math.nan if s is None else s for name, s in state.best_scores.items()},
+            best=best,
+            last=run.folder_of(state.step) if run else None,
+            run=run.path if run else None,
+        )
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """The device of a model's parameters."""
+    for parameter in model.parameters():
+        return parameter.device
+    raise ConfigError("the model has nothing to train: it has no parameters")
+
+
+def higher_is_better(task: Task, metric: str) -> bool:
+    """Whether more of a metric is better: as the task says of its own, by their names for the others."""
+    if metric == task.metric:
+        return task.higher_is_better
+    return not any(word in metric.lower() for word in LOWER_IS_BETTER)
+
+
+def finite(scores: dict[str, float]) -> dict[str, float | None]:
+    """Scores as plain numbers, None in place of what is not finite."""
+    return {name: float(s) if math.isfinite(s) else None for name, s in scores.items()}
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; each module gets back the mode it had."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode

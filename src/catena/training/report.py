@@ -1,0 +1,296 @@
+"""What a run tells while it goes on: a value for each event, and reporters that make words of them.
+
+Nothing is printed here: :class:`LinesReporter` hands each line to a function it was given.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SAMPLES = 3
+"""Predictions shown at each evaluation, at most."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The run begins, or goes on."""
+
+    device: str
+    parameters: int
+    trainable: int
+    summary: tuple[str, ...]
+    steps: int | None
+    """Steps in all, where they are known."""
+    from_step: int
+    """The step that a resumed run goes on from; 0 for a new one."""
+    run: Path | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands between evaluations."""
+
+    step: int
+    steps: int | None
+    epoch: int
+    loss: float
+    """The mean over the items since the last evaluation."""
+    rate: float
+    tokens_per_second: float
+    seconds_left: float | None
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """An evaluation and all that led to it."""
+
+    progress: Progress
+    scores: dict[str, float]
+    metric: str
+    is_best: bool
+    samples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended. The task's model holds the best weights, unless the run was interrupted."""
+
+    reason: str
+    """max_steps, max_epochs, max_time, patience or interrupted."""
+    steps: int
+    seconds: float
+    metric: str
+    best_step: int | None
+    scores: dict[str, float]
+    """The scores of the best evaluation; empty when there was none."""
+    best: Path | None
+    last: Path | None
+    run: Path | None
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run can be resumed to go on."""
+        return self.reason == "interrupted"
+
+    @property
+    def score(self) -> float:
+        """The best value of the metric; nan when there was no evaluation."""
+        return self.scores.get(self.metric, math.nan)
+
+
+class Reporter(ABC):
+    """Is told of everything that happens in a run."""
+
+    @abstractmethod
+    def started(self, event: Started) -> None: ...
+
+    @abstractmethod
+    def progress(self, event: Progress) -> None: ...
+
+    @abstractmethod
+    def evaluated(self, event: Evaluated) -> None: ...
+
+    @abstractmethod
+    def note(self, words: str) -> None:
+        """A sentence that fits nowhere else: a damaged checkpoint, another number of threads."""
+
+    @abstractmethod
+    def finished(self, outcome: Outcome) -> None: ...
+
+    def close(self) -> None:
+        """The run is over, also when it failed."""
+        return None
+
+
+class SilentReporter(Reporter):
+    """Says nothing."""
+
+    def started(self, event: Started) -> None:
+        pass
+
+    def progress(self, event: Progress) -> None:
+        pass
+
+    def evaluated(self, event: Evaluated) -> None:
+        pass
+
+    def note(self, words: str) -> None:
+        pass
+
+    def finished(self, outcome: Outcome) -> None:
+        pass
+
+
+class Together(Reporter):
+    """Tells several reporters."""
+
+    def __init__(self, reporters: Sequence[Reporter]) -> None:
+        self.reporters = tuple(reporters)
+
+    def started(self, event: Started) -> None:
+        for reporter in self.reporters:
+            reporter.started(event)
+
+    def progress(self, event: Progress) -> None:
+        for reporter in self.reporters:
+            reporter.progress(event)
+
+    def evaluated(self, event: Evaluated) -> None:
+        for reporter in self.reporters:
+            reporter.evaluated(event)
+
+    def note(self, words: str) -> None:
+        for reporter in self.reporters:
+            reporter.note(words)
+
+    def finished(self, outcome: Outcome) -> None:
+        for reporter in self.reporters:
+            reporter.finished(outcome)
+
+    def close(self) -> None:
+        for reporter in self.reporters:
+            reporter.close()
+
+
+class LinesReporter(Reporter):
+    """Plain lines: a heading, a table with one row for each evaluation, and the end.
+
+    Args:
+        write: is handed each line, without its line break.
+        progress_every: seconds between rows without scores, for long epochs.
+    """
+
+    def __init__(self, write: Callable[[str], None], progress_every: float = 60.0) -> None:
+        self.write = write
+        self.progress_every = progress_every
+        self.table: Table | None = None
+        self.wrote_at = time.monotonic()
+
+    def started(self, event: Started) -> None:
+        for line in heading(event):
+            self.write(line)
+
+    def progress(self, event: Progress) -> None:
+        if time.monotonic() - self.wrote_at < self.progress_every:
+            return
+        self.wrote_at = time.monotonic()
+        table = self.table or Table(())
+        if self.table is None:
+            self.write(table.header())
+            self.table = table
+        self.write(table.row(event, {}))
+
+    def evaluated(self, event: Evaluated) -> None:
+        self.wrote_at = time.monotonic()
+        names = ordered(event.scores, event.metric)
+        if self.table is None or self.table.names != names:
+            self.table = Table(names)
+            self.write(self.table.header())
+        self.write(self.table.row(event.progress, event.scores, event.is_best))
+        for line in sample_lines(event.samples):
+            self.write(line)
+
+    def note(self, words: str) -> None:
+        self.write(words)
+
+    def finished(self, outcome: Outcome) -> None:
+        for line in ending(outcome):
+            self.write(line)
+
+
+# --- words --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of fixed width: a column for each score, the metric first."""
+
+    names: tuple[str, ...]
+
+    def header(self) -> str:
+        scores = "".join(f"  {name:>{self._width(name)}}" for name in self.names)
+        return f"{'epoch':>7}  {'step':>8}  {'loss':>9}{scores}  {'rate':>9}  {'tokens/s':>9}  {'left':>7}"
+
+    def row(self, progress: Progress, scores: dict[str, float], is_best: bool = False) -> str:
+        cells = "".join(
+            f"  {number(scores[name]) if name in scores else '':>{self._width(name)}}" for name in self.names
+        )
+        return (
+            f"{progress.epoch:>7}  {progress.step:>8}  {number(progress.loss):>9}{cells}"
+            f"  {progress.rate:>9.2e}  {progress.tokens_per_second:>9,.0f}  {span(progress.seconds_left):>7}"
+            f"{' *' if is_best else ''}"
+        )
+
+    @staticmethod
+    def _width(name: str) -> int:
+        return max(8, len(name))
+
+
+def ordered(scores: dict[str, float], metric: str) -> tuple[str, ...]:
+    """The names of the scores with the metric first."""
+    return (metric, *(name for name in scores if name != metric))
+
+
+def heading(event: Started) -> list[str]:
+    """What is said before the first step."""
+    frozen = event.parameters - event.trainable
+    lines = [
+        f"device: {event.device}",
+        f"parameters: {event.parameters:,}" + (f", {frozen:,} of them frozen" if frozen else ""),
+        *event.summary,
+    ]
+    if event.steps is not None:
+        lines.append(f"steps: {event.steps:,} at most")
+    if event.run is not None:
+        lines.append(f"run: {event.run}")
+    if event.from_step:
+        lines.append(f"resumed after step {event.from_step:,}")
+    return lines
+
+
+def sample_lines(samples: Sequence[str], width: int = 100) -> list[str]:
+    """Up to three predictions, each on one line."""
+    flat = (" ".join(sample.split()) for sample in samples[:SAMPLES])
+    return [f"    | {text if len(text) <= width else text[: width - 1] + '…'}" for text in flat]
+
+
+def ending(outcome: Outcome) -> list[str]:
+    """What is said at the end: why, the best score, where it lies, and what to do next."""
+    reasons = {
+        "max_steps": "max_steps reached",
+        "max_epochs": "max_epochs reached",
+        "max_time": "max_time is over",
+        "patience": "no improvement for as long as patience allows",
+        "interrupted": "interrupted",
+    }
+    lines = [f"{reasons[outcome.reason]} after step {outcome.steps:,} and {span(outcome.seconds)}"]
+    if outcome.best_step is not None:
+        where = f": {outcome.best}" if outcome.best else ""
+        lines.append(f"best {outcome.metric} {number(outcome.score)} at step {outcome.best_step:,}{where}")
+    if outcome.run is not None and outcome.interrupted:
+        lines.append(f"to go on: catena resume {outcome.run}")
+    elif outcome.run is not None:
+        lines.append(f"next: catena evaluate {outcome.run} FILE, or catena predict {outcome.run} FILE")
+    return lines
+
+
+def number(value: float) -> str:
+    """A score or a loss in few characters."""
+    return f"{value:.4f}" if abs(value) < 1000 else f"{value:.4g}"
+
+
+def span(seconds: float | None) -> str:
+    """A span of time in few characters: 45s, 3m12s, 2h05m; a dash when it is not known."""
+    if seconds is None or not math.isfinite(seconds):
+        return "-"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"

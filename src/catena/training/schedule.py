@@ -1,0 +1,82 @@
+r"""How the learning rate changes with the step.
+
+With s the number of the step (the first is 1), w ``warmup_steps`` and T the last step, the peak is multiplied
+by
+
+=================  ===========================================================================
+in the warm-up     :math:`s / w`                          for s <= w, whatever follows
+constant           :math:`1`
+inverse_sqrt       :math:`\sqrt{\max(w, 1) / s}`          Vaswani et al. 2017, section 5.3
+linear             :math:`p`                              p = (T + 1 - s) / (T + 1 - w)
+cosine             :math:`(1 + \cos \pi (1 - p)) / 2`     Loshchilov & Hutter 2017, equation 5
+plateau            what :class:`Plateau` has come to
+=================  ===========================================================================
+
+p falls from 1 at the end of the warm-up to 0 one step after the last, so that no step is wasted at rate 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from catena.training.settings import TrainingSettings
+
+
+def factor(name: str, step: int, warmup: int, last: int | None) -> float:
+    """What the peak is multiplied by at a step; ``last`` is read by the schedules that end."""
+    if step <= warmup:
+        return step / warmup
+    if name == "inverse_sqrt":
+        return math.sqrt(max(warmup, 1) / step)
+    if name in ("linear", "cosine"):
+        if last is None:
+            raise ValueError(f"the {name} schedule needs the last step")
+        left = max(0.0, (last + 1 - step) / (last + 1 - warmup)) if last >= warmup else 0.0
+        return left if name == "linear" else (1 + math.cos(math.pi * (1 - left))) / 2
+    return 1.0
+
+
+@dataclass
+class Plateau:
+    """Lowers the rate each time a number of evaluations have passed without a new best."""
+
+    factor: float
+    patience: int
+    reached: float = 1.0
+    """What the learning rate is multiplied by now."""
+    waited: int = 0
+    """Evaluations since the last new best, or since the rate was last lowered."""
+
+    def evaluated(self, is_best: bool) -> None:
+        """Take note of an evaluation."""
+        self.waited = 0 if is_best else self.waited + 1
+        if self.waited >= self.patience:
+            self.reached *= self.factor
+            self.waited = 0
+
+
+@dataclass
+class Schedule:
+    """The learning rate of every step of a run."""
+
+    settings: TrainingSettings
+    last: int | None
+    plateau: Plateau
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step; the first step is 1."""
+        peak = self.settings.learning_rate
+        assert peak is not None, "the settings fill it in"
+        now = peak * factor(self.settings.schedule, step, self.settings.warmup_steps, self.last)
+        return now * self.plateau.reached
+
+    def evaluated(self, is_best: bool) -> None:
+        """Take note of an evaluation."""
+        if self.settings.schedule == "plateau":
+            self.plateau.evaluated(is_best)
+
+
+def build_schedule(settings: TrainingSettings, last: int | None) -> Schedule:
+    """The schedule that the settings ask for; ``last`` is the last step, where it is known."""
+    return Schedule(settings, last, Plateau(settings.plateau_factor, settings.plateau_patience))

@@ -1,0 +1,41 @@
+"""Curves for TensorBoard, behind the extra of that name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from catena.extras import require
+from catena.training.report import Evaluated, Outcome, Progress, Reporter, Started
+
+
+class TensorBoardReporter(Reporter):
+    """Writes loss, learning rate, speed and scores into a folder that TensorBoard reads."""
+
+    def __init__(self, folder: Path) -> None:
+        require("tensorboard", "tensorboard", "writing curves for TensorBoard")
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer: Any = SummaryWriter(str(folder))
+
+    def started(self, event: Started) -> None:
+        self.writer.add_text("run", "  \n".join((f"device: {event.device}", *event.summary)), event.from_step)
+
+    def progress(self, event: Progress) -> None:
+        self.writer.add_scalar("train/loss", event.loss, event.step)
+        self.writer.add_scalar("train/learning_rate", event.rate, event.step)
+        self.writer.add_scalar("train/tokens_per_second", event.tokens_per_second, event.step)
+
+    def evaluated(self, event: Evaluated) -> None:
+        self.progress(event.progress)
+        for name, score in event.scores.items():
+            self.writer.add_scalar(f"dev/{name}", score, event.progress.step)
+
+    def note(self, words: str) -> None:
+        pass
+
+    def finished(self, outcome: Outcome) -> None:
+        pass
+
+    def close(self) -> None:
+        self.writer.close()

@@ -1,0 +1,118 @@
+"""Resume is exact: wherever a run is killed, its end is that of the run that was never killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from catena.randomness import Randomness
+from catena.training.loop import train
+from catena.training.report import SilentReporter
+from catena.training.settings import TrainingSettings
+from tests.laws.resume_laws import Killed, fresh_run, go_on, killed_anywhere_ends_the_same, same_end
+from tests.training.tiny import TinyTask, make_settings, make_task
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": "adam", "eval_every": 4},
+        {"optimizer": "adamw", "weight_decay": 0.1, "save_every": 3},
+        {"optimizer": "sgd", "momentum": 0.9, "eval_every": 5, "schedule": "cosine", "warmup_steps": 3},
+        {"optimizer": "adagrad", "eval_every": 4, "accumulate": 2, "average_last": 2},
+        {"optimizer": "adadelta", "ema": 0.9, "save_every": 4, "max_norm": 0.5},
+        {"optimizer": "adam", "schedule": "plateau", "plateau_patience": 1, "eval_every": 2, "keep_best": 2},
+    ],
+    ids=lambda s: "-".join(str(v) for v in s.values()),
+)
+def test_killed_at_any_step_a_resumed_run_ends_the_same(settings: dict, tmp_path: Path) -> None:
+    whole = TrainingSettings(**{"max_epochs": 3, "patience": 0, **settings})
+    killed_anywhere_ends_the_same(lambda: TinyTask(seed=1), whole, tmp_path, kills=[1, 5, 9, 17])
+
+
+def test_a_run_that_is_killed_again_and_again_still_ends_the_same(tmp_path: Path) -> None:
+    from tests.laws.resume_laws import Doomed, die
+
+    settings = make_settings()
+    whole, run = fresh_run(tmp_path / "whole"), fresh_run(tmp_path / "killed")
+    train(make_task(), settings, whole, Randomness(5), SilentReporter())
+    with pytest.raises(Killed):
+        train(Doomed(make_task(), 3, die), settings, run, Randomness(5), SilentReporter())
+    for at in (6, 5, 5, 7):
+        with pytest.raises(Killed):
+            go_on(Doomed(make_task(), at, die), settings, run)
+    go_on(make_task(), settings, run)
+    same_end(whole, run)
+
+
+@pytest.mark.parametrize("call", range(0, 60, 4))
+def test_killed_while_saving_a_run_still_ends_the_same(
+    call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process dies inside one of the calls that bring files to the disk or rename them."""
+    settings = make_settings()
+    whole, run = fresh_run(tmp_path / "whole"), fresh_run(tmp_path / "killed")
+    train(make_task(), settings, whole, Randomness(5), SilentReporter())
+    calls = 0
+
+    def dying(real):
+        def wrapped(*arguments, **named):
+            nonlocal calls
+            calls += 1
+            if calls > call:
+                raise Killed  # and everything after it fails too: a dead process cleans nothing up
+            return real(*arguments, **named)
+
+        return wrapped
+
+    with monkeypatch.context() as patch:
+        for name in ("fsync", "rename", "replace", "unlink", "rmdir"):
+            patch.setattr(os, name, dying(getattr(os, name)))
+        with pytest.raises(Killed):
+            train(make_task(), settings, run, Randomness(5), SilentReporter())
+    go_on(make_task(), settings, run)
+    same_end(whole, run)
+    assert not list(run.path.rglob(".unfinished-*")), "what the killed writing left behind is still there"
+
+
+def start(run: Path, *rest: str) -> subprocess.Popen[bytes]:
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+    command = [sys.executable, "-m", "tests.laws.resume_laws", "tests.training.tiny", str(run), *rest]
+    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths})
+
+
+def test_a_process_killed_by_sigkill_is_resumed_exactly(tmp_path: Path) -> None:
+    whole = fresh_run(tmp_path / "whole")
+    train(make_task(), make_settings(), whole, Randomness(5), SilentReporter())
+    child = start(tmp_path / "killed", "--die-at", "15")
+    assert child.wait(timeout=120) == -signal.SIGKILL
+    from catena.training.run import open_run
+
+    run = open_run(tmp_path / "killed")
+    assert run.metrics()[-1]["step"] == 12
+    go_on(make_task(), make_settings(), run)
+    same_end(whole, run)
+
+
+def test_a_process_killed_from_outside_at_any_moment_is_resumed_exactly(tmp_path: Path) -> None:
+    whole = fresh_run(tmp_path / "whole")
+    train(make_task(), make_settings(), whole, Randomness(5), SilentReporter())
+    run = tmp_path / "killed"
+    child = start(run)
+    deadline = time.monotonic() + 120
+    while not (run / "last").is_symlink() and time.monotonic() < deadline:
+        time.sleep(0.0005)
+    child.send_signal(signal.SIGKILL)
+    child.wait(timeout=60)
+    from catena.training.run import open_run
+
+    go_on(make_task(), make_settings(), open_run(run))
+    same_end(whole, open_run(run))
