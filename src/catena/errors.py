@@ -1,7 +1,7 @@
 """The kinds of error a user may meet. Classes only: the words stay where the values are, at the raise.
 
-Every message names the thing, what it must be, what it is, and the cure. The command line prints the message alone and
-keeps the traceback for ``--debug``.
+Every message names the thing, what it must be, what it is, and the cure. The command line prints the message
+alone and keeps the traceback for ``--debug``.
 """
 
 
@@ -10,19 +10,27 @@ class CatenaError(Exception):
 
 
 class ConfigError(CatenaError, ValueError):
-    """A config file or a flag holds a value that cannot be used. The message lists every problem at once."""
+    """A config file or a flag holds a value that cannot be used. The message lists all."""
 
 
 class FormatError(CatenaError, ValueError):
-    """A data file is not in the format it was read as. The message names the file and, where it can, the line."""
+    """A data file is not in the format it was read as. The message names the file and the line."""
 
 
 class DataError(CatenaError, ValueError):
-    """The data was read, but cannot serve the purpose: empty, one label only, nothing left after filtering."""
+    """The data was read, but cannot serve the purpose: empty, one label only, nothing left over."""
 
 
 class ShapeError(CatenaError, ValueError):
     """Tensors whose sizes do not fit together."""
+
+
+class ImpossibleError(CatenaError, ValueError):
+    """A constraint that no structure fulfils: nothing is left to distribute probability over."""
+
+
+class DivergentSumError(CatenaError, ArithmeticError):
+    """An infinite sum (the closure of an element, the paths of a cyclic machine) that has no finite value."""
 
 
 class DivergedError(CatenaError, ArithmeticError):
@@ -45,4 +53,4 @@ class MissingExtraError(CatenaError, ImportError):
 
 
 class OutOfMemoryError(CatenaError, RuntimeError):
-    """The device has no memory left. The message holds the batch size, the longest example and the flags to change."""
+    """The device has no memory left. The message holds the batch size, the longest example and the cure."""

@@ -1,0 +1,1 @@
+"""Distributions over chains, segmentations, trees, alignments and paths that answer every question."""

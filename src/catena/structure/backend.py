@@ -1,0 +1,55 @@
+"""The one switch between the plain programs, which define right, and their fast twins.
+
+    with use_backend("reference"):
+        chain.log_partition()
+
+``"auto"`` (the default) takes a kernel where one serves the question, the device and the dtype; ``"kernels"``
+takes it or says why it cannot; ``"reference"`` never does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from catena.registry import did_you_mean
+
+Backend = Literal["auto", "kernels", "reference"]
+
+_chosen: ContextVar[Backend] = ContextVar("catena_backend", default="auto")
+
+
+@contextmanager
+def use_backend(backend: Backend) -> Iterator[None]:
+    """Answer the questions inside the ``with`` block by this backend. Blocks may be nested;
+
+    Threads do not share it.
+    """
+    if backend not in get_args(Backend):
+        raise ValueError(f"no backend is called {backend!r}: {did_you_mean(backend, get_args(Backend))}")
+    token = _chosen.set(backend)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def kernels_serve(*tensors: Tensor | None) -> bool:
+    """Whether a CPU kernel may answer for these tensors."""
+    chosen = _chosen.get()
+    if chosen == "reference":
+        return False
+    given = [x for x in tensors if x is not None]
+    fit = all(x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) for x in given)
+    if chosen == "kernels" and not fit:
+        kinds = sorted({f"{x.dtype} on {x.device.type}" for x in given})
+        raise ValueError(
+            f"the backend 'kernels' serves float32 and float64 on the CPU, but the scores are "
+            f"{', '.join(kinds)}: use the backend 'auto' or 'reference'"
+        )
+    return fit

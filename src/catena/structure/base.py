@@ -1,0 +1,355 @@
+r"""What every structure answers.
+
+.. math::  p(y) = \exp(\mathrm{score}(y)) / Z, \qquad  Z = \sum_y \exp \mathrm{score}(y)
+
+The score of a member ``y`` is a sum over its *parts* (a tag at a position, a segment, an arc). So log Z is
+all there is to
+know: its gradient by the scores are the probabilities of the parts, and its second derivatives their
+    covariances (Eisner 2016). :class:`Structured` derives the questions from that and demands no more of a
+    structure than log Z, the best members and samples. :class:`SemiringProgram` is a structure whose sum is
+    one dynamic program ``total(semiring)``; it gets those three for free.
+
+**Members** are compact tensors of ids (``tags``, ``segments``, ``heads``), -1 where there is nothing. Several
+members come on a new first axis. :meth:`Structured.parts` turns a member into its 0/1 parts, which have the
+shape of the marginals.
+
+**Values** are additive: a number for every part. A value is given as a structure of the same class, whose
+scores are read as the values, or as a tensor in the shape of the marginals.
+
+Knows no parameters, no devices and no kernels.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from catena.errors import ShapeError
+from catena.numerics import NEVER
+from catena.structure.semirings import KBest, Log, Max, Sampling, Semiring
+
+S = TypeVar("S", bound="Structured")
+
+SAMPLED_TOGETHER = 2**22
+"""Samples are drawn in one pass as long as their scores, copied for each, are no more numbers than this."""
+
+
+class TopK(NamedTuple):
+    """The k best members, best first. Where a structure has fewer than k, scores are -inf and ids -1."""
+
+    scores: Float[Tensor, "n *batch"]
+    members: Int[Tensor, "n *batch ..."]
+
+
+class Structured(ABC):
+    """A distribution over the members of a structure. An interface without state;
+
+    The classes below it are frozen.
+    """
+
+    ranks: ClassVar[tuple[int, ...]]
+    """For each tensor of :meth:`score_tensors`, how many axes it has behind the batch axes."""
+
+    # --- what a structure says of itself --------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def batch_shape(self) -> torch.Size:
+        """The sizes of the batch axes; empty for a single distribution."""
+
+    @abstractmethod
+    def score_tensors(self) -> tuple[Tensor | None, ...]:
+        """The tensors whose entries, added up over the parts of ``y``, are its score; None where one is not
+        used.
+
+        They are what log Z is differentiated by. A tensor may lack batch axes (it is shared) or have size 1
+        there.
+        """
+
+    @abstractmethod
+    def with_score_tensors(self: S, tensors: Sequence[Tensor | None]) -> S:
+        """The same structure over other scores, which may have more batch axes in front."""
+
+    @abstractmethod
+    def from_parts(self: S, value: Tensor) -> S:
+        """A structure whose score of ``y`` adds up ``value``, shaped like the marginals, over its parts."""
+
+    @abstractmethod
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        """log Z, the log of the summed weights of all members, in nats; -inf where none is possible."""
+
+    @abstractmethod
+    def score(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """The unnormalised log-weight of members;
+
+        Any further axes of ``y`` come in front of the batch axes.
+        """
+
+    @abstractmethod
+    def parts(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Members as 0/1 tensors in the shape of :meth:`marginals`."""
+
+    @abstractmethod
+    def marginals(self) -> Float[Tensor, "..."]:
+        """The probability of every part; 0 everywhere where no member is possible."""
+
+    @abstractmethod
+    def argmax(self) -> Int[Tensor, "..."]:
+        """The best member; one of them where several tie; all -1 where none is possible."""
+
+    @abstractmethod
+    def topk(self, k: int) -> TopK:
+        """The ``k`` best members and their scores, best first."""
+
+    @abstractmethod
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
+        """``n`` independent members on a new first axis; -1 where none is possible."""
+
+    # --- what follows from it --------------------------------------------------------------------------
+
+    def log_prob(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """log p(y) in nats; -inf for an impossible member."""
+        log_z = self.log_partition()
+        return torch.where(log_z == NEVER, NEVER, self.score(y) - torch.where(log_z == NEVER, 0.0, log_z))
+
+    def max(self) -> Float[Tensor, "*batch"]:
+        """The score of the best member; -inf where none is possible."""
+        return self.score(self.argmax())
+
+    def entropy(self) -> Float[Tensor, "*batch"]:
+        """-E[log p(y)] in nats; 0 where no member is possible."""
+        mine = self._wide()
+        log_z, mean = mine._log_partition_and_mean(mine)
+        return self._narrow(_or_zero(log_z) - mean)
+
+    def cross_entropy(self, other: Structured) -> Float[Tensor, "*batch"]:
+        """-E[log q(y)] under this distribution p, in nats, for ``other`` = q;
+
+        +inf where q lacks a member of p.
+        """
+        mine, theirs = self._wide(), self._same_kind(other)._wide()
+        mean = mine._log_partition_and_mean(theirs)[1]
+        return self._narrow(
+            torch.where(mean == NEVER, -NEVER, _or_zero(theirs.log_partition()) - _or_zero(mean))
+        )
+
+    def kl(self, other: Structured) -> Float[Tensor, "*batch"]:
+        """E[log p(y) - log q(y)] under this distribution p, in nats, for ``other`` = q;
+
+        +inf where q lacks a member.
+        """
+        mine, theirs = self._wide(), self._same_kind(other)._wide()
+        log_z, my_mean = mine._log_partition_and_mean(mine)
+        mean = mine._log_partition_and_mean(theirs)[1]
+        gap = (my_mean - _or_zero(mean)) + (_or_zero(theirs.log_partition()) - _or_zero(log_z))
+        return self._narrow(torch.where(mean == NEVER, -NEVER, gap))
+
+    def expectation(self, value: Structured | Shaped[Tensor, "..."]) -> Float[Tensor, "*batch"]:
+        """E[value(y)] for an additive value: a structure of the same class, or a tensor shaped like the
+        marginals.
+
+        Batch axes broadcast, so several values may come on axes in front. Differentiable by the scores and
+        the value.
+        """
+        return self._log_partition_and_mean(self._as_value(value))[1]
+
+    def variance(self, value: Structured | Shaped[Tensor, "..."]) -> Float[Tensor, "*batch"]:
+        """Var[value(y)] for an additive value."""
+        return self.covariance(value, value)
+
+    def covariance(
+        self, value: Structured | Shaped[Tensor, "..."], other: Structured | Shaped[Tensor, "..."]
+    ) -> Float[Tensor, "*batch"]:
+        """Cov[value(y), other(y)]:
+
+        How fast the expectation of one moves when the other is added to the scores.
+        """
+        first, second = self._as_value(value)._wide(), self._as_value(other)._wide()
+        mine = self._spread_over(self.batch_shape, first.batch_shape, second.batch_shape)._wide()
+        mine = _with_tensors_of(_with_tensors_of(mine, first), second)
+        tensors = mine.score_tensors()
+        wanted = [i for i, x in enumerate(second.score_tensors()) if x is not None]
+
+        def mean(*chosen: Tensor) -> Tensor:
+            return mine._replaced(wanted, chosen)._log_partition_and_mean(first)[1]
+
+        slopes = _value_and_slopes(mean, [cast(Tensor, tensors[i]) for i in wanted])[1]
+        return self._narrow(second._inner(wanted, slopes, mine.batch_shape))
+
+    # --- how it follows -------------------------------------------------------------------------------------
+
+    def gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
+        """log Z and its gradients, summed over the batch, by the score tensors with these numbers.
+
+        The gradients are differentiable themselves, and work under vmap, no_grad and inference_mode.
+        """
+
+        def log_z(*chosen: Tensor) -> Tensor:
+            return self._replaced(wanted, chosen).log_partition()
+
+        tensors = self.score_tensors()
+        return _value_and_slopes(log_z, [cast(Tensor, tensors[i]) for i in wanted])
+
+    def _replaced(self: S, wanted: Sequence[int], chosen: Sequence[Tensor]) -> S:
+        tensors = list(self.score_tensors())
+        for i, x in zip(wanted, chosen, strict=True):
+            tensors[i] = x
+        return self.with_score_tensors(tensors)
+
+    def _log_partition_and_mean(self, value: Structured) -> tuple[Tensor, Tensor]:
+        """log Z and E[value(y)], from one gradient."""
+        mine = _with_tensors_of(self._spread_over(self.batch_shape, value.batch_shape), value)
+        wanted = [i for i, x in enumerate(value.score_tensors()) if x is not None]
+        log_z, chances = mine.gradients(wanted)
+        return log_z, value._inner(wanted, chances, mine.batch_shape)
+
+    def _inner(self, wanted: Sequence[int], weights: Sequence[Tensor], batch: torch.Size) -> Tensor:
+        """Σ weight × score over all parts, for each of the batch. A weight of 0 outweighs a score of -inf."""
+        total: Tensor = weights[0].new_zeros(batch)
+        for i, weight in zip(wanted, weights, strict=True):
+            score = cast(Tensor, self.score_tensors()[i])
+            own = tuple(range(-self.ranks[i], 0))
+            never = score == NEVER
+            total = total + (weight * torch.where(never, 0.0, score)).sum(own)
+            total = torch.where((never & (weight != 0)).flatten(-self.ranks[i]).any(-1), NEVER, total)
+        return total
+
+    def _spread_over(self: S, *batches: torch.Size) -> S:
+        """The same distributions with every score tensor expanded to all batch axes: none is shared."""
+        batch = torch.broadcast_shapes(*batches)
+        return self.with_score_tensors(
+            [
+                x if x is None else x.expand(*batch, *x.shape[x.dim() - rank :])
+                for x, rank in zip(self.score_tensors(), self.ranks, strict=True)
+            ]
+        )
+
+    def _as_value(self: S, value: Structured | Tensor) -> S:
+        return self.from_parts(value) if isinstance(value, Tensor) else self._same_kind(value)
+
+    def _same_kind(self: S, other: Structured) -> S:
+        if type(other) is not type(self):
+            raise ShapeError(
+                f"both distributions must be of one kind, but they are {type(self).__name__} and "
+                f"{type(other).__name__}"
+            )
+        return other
+
+    def _wide(self: S) -> S:
+        """In float64, for differences of large numbers."""
+        return self.with_score_tensors([x if x is None else x.double() for x in self.score_tensors()])
+
+    def _narrow(self, x: Tensor) -> Tensor:
+        return x.to(next(s.dtype for s in self.score_tensors() if s is not None))
+
+
+class SemiringProgram(Structured):
+    """A structure whose sum is one dynamic program over any semiring.
+
+    The plain program defines what is right.
+    """
+
+    @abstractmethod
+    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        """⊕ over all members of the ⊗ over their parts, for each of the batch, as elements of the semiring.
+
+        ``values`` are the additive values that the expectation semirings take.
+        """
+
+    @abstractmethod
+    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "..."]:
+        """The compact form of a member, given the 0/1 gradients of its score by the score tensors."""
+
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        return self.total(Log())
+
+    def argmax(self) -> Int[Tensor, "..."]:
+        best, pull = self._pullback(Max())
+        return self.member(pull(torch.ones_like(best)))
+
+    def topk(self, k: int) -> TopK:
+        scores, pull = self._pullback(KBest(k))
+        basis = torch.eye(k, dtype=scores.dtype, device=scores.device)
+        basis = basis.reshape(k, k, *(1 for _ in self.batch_shape)).expand(k, *scores.shape)
+        return TopK(scores, torch.stack([self.member(pull(one)) for one in basis]))
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
+        size = sum(x.numel() for x in self._spread_over(self.batch_shape).score_tensors() if x is not None)
+        together = max(1, min(n, SAMPLED_TOGETHER // max(size, 1)))
+        drawn = []
+        for first in range(0, n, together):
+            copies = self._spread_over(torch.Size((min(together, n - first), *self.batch_shape)))
+            log_z, pull = copies._pullback(Sampling(generator))
+            drawn.append(copies.member(pull(torch.ones_like(log_z))))
+        return torch.cat(drawn)
+
+    def lifted(self, semiring: Semiring, values: Sequence[Structured | Tensor]) -> list[Tensor | None]:
+        """The score tensors, expanded over the batch, as elements of the semiring."""
+        mine = self._spread_over(self.batch_shape)
+        if len(values) != semiring.n_values:
+            raise ValueError(
+                f"{type(semiring).__name__} takes {semiring.n_values} additive values, "
+                f"but {len(values)} are given"
+            )
+        read = [self._as_value(value) for value in values]
+        for value in read:
+            mine = _with_tensors_of(mine, value)
+        numbers = [value.score_tensors() for value in read]
+        return [
+            None if x is None else semiring.lift(x, *(_or_zeros(n[i], x) for n in numbers))
+            for i, x in enumerate(mine.score_tensors())
+        ]
+
+    def _pullback(self, semiring: Semiring) -> tuple[Tensor, Callable[[Tensor], list[Tensor | None]]]:
+        """The total in a semiring, and the function from its gradient to those by the score tensors."""
+        mine = self._spread_over(self.batch_shape)
+        tensors = [x if x is None else x.detach() for x in mine.score_tensors()]
+        given = [i for i, x in enumerate(tensors) if x is not None]
+
+        def total(*chosen: Tensor) -> Tensor:
+            return mine._replaced(given, chosen).total(semiring)
+
+        value, pull = cast(Any, torch.func.vjp(total, *(cast(Tensor, tensors[i]) for i in given)))
+
+        def spread(grad: Tensor) -> list[Tensor | None]:
+            found: list[Tensor | None] = [None] * len(tensors)
+            for i, x in zip(given, pull(grad), strict=True):
+                found[i] = x
+            return found
+
+        return value, spread
+
+
+def _value_and_slopes(
+    function: Callable[..., Tensor], inputs: Sequence[Tensor]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """A function's value and the gradients of its sum. torch.func composes with vmap, no_grad and itself."""
+    value, pull = cast(Any, torch.func.vjp(function, *inputs))
+    return value, pull(torch.ones_like(value))
+
+
+def _or_zero(x: Tensor) -> Tensor:
+    return torch.where(x == NEVER, 0.0, x)
+
+
+def _or_zeros(x: Tensor | None, like: Tensor) -> Tensor:
+    return torch.zeros_like(like) if x is None else x
+
+
+def _with_tensors_of(a: S, b: Structured) -> S:
+    """``a`` with zeros where ``b`` alone has scores:
+
+    They change nothing, and are there to differentiate by.
+    """
+    tensors = [
+        torch.zeros_like(y).expand(*a.batch_shape, *y.shape[y.dim() - rank :])
+        if x is None and y is not None
+        else x
+        for x, y, rank in zip(a.score_tensors(), b.score_tensors(), a.ranks, strict=True)
+    ]
+    return a.with_score_tensors(tensors)

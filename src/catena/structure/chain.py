@@ -1,0 +1,272 @@
+r"""Linear chains: tag sequences scored by tags and by neighbouring pairs of tags.
+
+.. math::  p(y) \propto \exp \Big( \sum_i e_i(y_i) + \sum_{i > 1} a_i(y_{i-1}, y_i) + s(y_1) + f(y_n) \Big)
+
+One class serves CRF taggers and HMMs; only where the scores come from differs. Transitions that are shared
+over time are never copied out to every position: speed and memory depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+from catena.errors import ShapeError
+from catena.numerics import NEVER
+from catena.shapes import mask_from_lengths
+from catena.structure.base import SemiringProgram, Structured
+from catena.structure.constraints import ChainConstraint, Impossible, check_possible
+from catena.structure.semirings import Semiring
+
+
+@dataclass(frozen=True, eq=False)
+class LinearChain(SemiringProgram):
+    """A distribution over sequences of ``k`` tags.
+
+    Members are ``tags``: Int ``[*batch, t]``, -1 where a position is not real. Parts and marginals are
+    ``[*batch, t, k]``.
+
+    Args:
+        emissions: ``emissions[..., i, q]`` is the score of tag ``q`` at position ``i``.
+        transitions: ``transitions[..., p, q]`` is the score of tag ``q`` right after tag ``p``, anywhere;
+            shared by all of the batch, or with batch axes of its own. None: no transition is better than
+            another.
+        start: ``start[..., q]`` is the score of beginning with ``q``.
+        end: ``end[..., q]`` is the score of ending with ``q``.
+        steps: ``steps[..., i, p, q]`` is the score of tag ``q`` at ``i`` after tag ``p`` at the position
+            before ``i``, where transitions depend on the position. What it holds for the first position is
+            not read.
+        lengths: number of real positions in each sequence; all of them if omitted.
+        mask: True where a position is real. A hole is skipped: its neighbours connect over it.
+        constraint: the tags and transitions that are allowed; the distribution is conditioned on it.
+        impossible: what to do when the constraint allows no sequence: raise an error, or let log Z be -inf.
+
+    A sequence of no real position has one member, the empty one, with score 0.
+
+    Time O(t k²), memory O(t k); O(t k²) with ``steps``. Sutton & McCallum (2012), section 4.1.
+    """
+
+    emissions: Float[Tensor, "*batch t k"]
+    transitions: Float[Tensor, "*#batch k k"] | None = None
+    start: Float[Tensor, "*#batch k"] | None = None
+    end: Float[Tensor, "*#batch k"] | None = None
+    steps: Float[Tensor, "*#batch t k k"] | None = None
+    lengths: Int[Tensor, "*#batch"] | None = None
+    mask: Bool[Tensor, "*#batch t"] | None = None
+    constraint: InitVar[ChainConstraint | None] = None
+    impossible: InitVar[Impossible] = "error"
+
+    ranks: ClassVar[tuple[int, ...]] = (2, 2, 1, 1, 3)
+
+    def __post_init__(self, constraint: ChainConstraint | None, impossible: Impossible) -> None:
+        self._check_shapes()
+        if constraint is not None:
+            for name, scores in constraint.applied(
+                self.emissions, self.transitions, self.start, self.end
+            ).items():
+                object.__setattr__(self, name, scores)
+            check_possible(self, impossible)
+
+    @classmethod
+    def from_steps(
+        cls, scores: Float[Tensor, "*batch t k k"], lengths: Int[Tensor, "*batch"] | None = None
+    ) -> LinearChain:
+        """From one tensor of pairs: ``scores[..., i, p, q]`` scores ``q`` at ``i`` after ``p``;
+
+        At 0 only row 0 is read.
+        """
+        first = scores[..., :1, 0, :]
+        rest = torch.zeros_like(scores[..., 1:, 0, :])
+        return cls(torch.cat((first, rest), dim=-2), steps=scores, lengths=lengths)
+
+    @classmethod
+    def hmm(
+        cls,
+        start: Float[Tensor, " k"],
+        transitions: Float[Tensor, "k k"],
+        emissions: Float[Tensor, "k v"],
+        observations: Int[Tensor, "*batch t"],
+        lengths: Int[Tensor, "*batch"] | None = None,
+    ) -> LinearChain:
+        """The posterior of a hidden Markov model's states, given symbols. Its log Z is the log-likelihood of
+        the symbols.
+
+        Args:
+            start: log-probabilities of the first state.
+            transitions: ``transitions[p, q]`` is log p(q | p).
+            emissions: ``emissions[q, w]`` is the log-probability that state ``q`` shows symbol ``w``.
+            observations: the symbols; what stands beyond a length is not read.
+            lengths: number of symbols of each sequence; all of them if omitted.
+        """
+        if lengths is not None:
+            observations = observations.masked_fill(~mask_from_lengths(lengths, observations.shape[-1]), 0)
+        return cls(emissions.T[observations], transitions, start, lengths=lengths)
+
+    # --- what it says of itself -----------------------------------------------------------------------------
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.emissions.shape[:-2]
+
+    def score_tensors(self) -> tuple[Tensor | None, ...]:
+        return self.emissions, self.transitions, self.start, self.end, self.steps
+
+    def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> LinearChain:
+        emissions, transitions, start, end, steps = tensors
+        assert emissions is not None
+        return LinearChain(emissions, transitions, start, end, steps, self.lengths, self.mask)
+
+    def from_parts(self, value: Tensor) -> LinearChain:
+        if value.dim() < 2 or value.shape[-2:] != self.emissions.shape[-2:]:
+            raise ShapeError(
+                f"a value of this chain must end in the axes [t, k] = {list(self.emissions.shape[-2:])}, but "
+                f"its shape is {list(value.shape)}; for values of pairs give a LinearChain with transitions or steps"
+            )
+        return LinearChain(value.to(self.emissions.dtype), lengths=self.lengths, mask=self.mask)
+
+    def given(self, constraint: ChainConstraint, impossible: Impossible = "error") -> LinearChain:
+        """This distribution conditioned on a constraint."""
+        return replace(self, constraint=constraint, impossible=impossible)
+
+    def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
+        real = self.real().expand(y.shape)
+        tags = torch.where(real, y, 0).clamp_min(0)
+        before = self._tags_before(tags, real)
+        has_before = real & (before >= 0)
+        before = before.clamp_min(0)
+        picked = _at(self.emissions, tags)
+        if self.transitions is not None:
+            table = self.transitions[..., None, :, :]
+            picked = picked + torch.where(has_before, _at_pair(table, before, tags), 0.0)
+        if self.steps is not None:
+            picked = picked + torch.where(has_before, _at_pair(self.steps, before, tags), 0.0)
+        if self.start is not None:
+            picked = picked + torch.where(real & ~has_before, _at(self.start[..., None, :], tags), 0.0)
+        if self.end is not None:
+            picked = picked + torch.where(self._is_last(real), _at(self.end[..., None, :], tags), 0.0)
+        impossible = (real & (y < 0)).any(-1)
+        return torch.where(impossible, NEVER, torch.where(real, picked, 0.0).sum(-1))
+
+    def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t k"]:
+        tags = torch.arange(self.emissions.shape[-1], device=y.device)
+        return ((y[..., None] == tags) & self.real()[..., None]).to(self.emissions.dtype)
+
+    def pairs(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t k k"]:
+        """0/1 parts of neighbouring tags, in the shape of :meth:`pair_marginals`."""
+        real = self.real().expand(y.shape)
+        before = self._tags_before(torch.where(real, y, 0), real)
+        tags = torch.arange(self.emissions.shape[-1], device=y.device)
+        here = (y[..., None] == tags) & real[..., None]
+        return ((before[..., None] == tags)[..., :, None] & here[..., None, :]).to(self.emissions.dtype)
+
+    def marginals(self) -> Float[Tensor, "*batch t k"]:
+        """``[..., i, q]`` is the probability of tag ``q`` at ``i``."""
+        return self.gradients([0])[1][0]
+
+    def pair_marginals(self) -> Float[Tensor, "*batch t k k"]:
+        """``[..., i, p, q]`` is the probability of ``q`` at ``i`` after ``p`` at the real position before;
+
+        0 at the first.
+        """
+        t, k = self.emissions.shape[-2:]
+        steps = self.emissions.new_zeros(t, k, k) if self.steps is None else self.steps
+        steps = steps.expand(*self.batch_shape, t, k, k)
+        return replace(self, steps=steps).gradients([4])[1][0]
+
+    # --- the program ----------------------------------------------------------------------------------------
+
+    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        emissions, transitions, start, end, steps = self.lifted(semiring, values)
+        assert emissions is not None
+        real = self.real()
+        first = real & (real.cumsum(-1) == 1)
+        alpha = emissions[..., 0, :]
+        for i in range(emissions.shape[-2]):
+            begun = emissions[..., i, :] if start is None else semiring.mul(emissions[..., i, :], start)
+            if i == 0:
+                alpha = begun
+                continue
+            paths = alpha[..., :, None]
+            if transitions is not None:
+                paths = semiring.mul(paths, transitions)
+            if steps is not None:
+                paths = semiring.mul(paths, steps[..., i, :, :])
+            moved = semiring.mul(semiring.sum(paths, dim=-2), emissions[..., i, :])
+            alpha = torch.where(real[..., i, None], torch.where(first[..., i, None], begun, moved), alpha)
+        total = semiring.sum(alpha if end is None else semiring.mul(alpha, end), dim=-1)
+        return torch.where(real.any(-1), total, semiring.one(self.batch_shape, total))
+
+    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch t"]:
+        here = gradients[0]
+        assert here is not None
+        best, tags = here.max(dim=-1)
+        return torch.where(best > 0.5, tags, -1)
+
+    # --- helpers --------------------------------------------------------------------------------------------
+
+    def real(self) -> Bool[Tensor, "*batch t"]:
+        """True where a position is real: inside the length and no hole."""
+        shape = self.emissions.shape[:-1]
+        real = torch.ones(shape, dtype=torch.bool, device=self.emissions.device)
+        if self.lengths is not None:
+            real = real & mask_from_lengths(self.lengths, shape[-1])
+        return real if self.mask is None else real & self.mask
+
+    def _tags_before(self, tags: Tensor, real: Tensor) -> Tensor:
+        """At each position the tag of the nearest real position before it; -1 where there is none."""
+        t = tags.shape[-1]
+        places = torch.where(real, torch.arange(t, device=tags.device), -1).cummax(-1).values
+        before = torch.cat((torch.full_like(places[..., :1], -1), places[..., :-1]), dim=-1)
+        return torch.where(before < 0, -1, tags.gather(-1, before.clamp_min(0)))
+
+    def _is_last(self, real: Tensor) -> Tensor:
+        behind = real.flip(-1).cumsum(-1).flip(-1)
+        return real & (behind == 1)
+
+    def _check_shapes(self) -> None:
+        if self.emissions.dim() < 2 or 0 in self.emissions.shape[-2:]:
+            raise ShapeError(
+                f"emissions must have the axes [*batch, t, k], with at least one position and one tag, but "
+                f"their shape is {list(self.emissions.shape)}"
+            )
+        *batch, t, k = self.emissions.shape
+        axes = {
+            "transitions": (k, k),
+            "start": (k,),
+            "end": (k,),
+            "steps": (t, k, k),
+            "lengths": (),
+            "mask": (t,),
+        }
+        for name, own in axes.items():
+            given: Tensor | None = getattr(self, name)
+            if given is not None and not _fits(given.shape, (*batch, *own), len(own)):
+                raise ShapeError(
+                    f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with emissions "
+                    f"of shape {[*batch, t, k]}, but their shape is {list(given.shape)}"
+                )
+
+
+def _fits(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:
+    """Whether a shape ends in its own axes exactly and broadcasts to the whole on the batch axes."""
+    if len(shape) < own or len(shape) > len(whole) or (own and tuple(shape[-own:]) != tuple(whole[-own:])):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(whole), strict=False))
+
+
+def _at(table: Tensor, tags: Tensor) -> Tensor:
+    """``table[..., i, tags[..., i]]``, broadcast from the right."""
+    shape = torch.broadcast_shapes(table.shape[:-1], tags.shape)
+    table = table.expand(*shape, table.shape[-1])
+    return table.gather(-1, tags.expand(shape)[..., None])[..., 0]
+
+
+def _at_pair(table: Tensor, before: Tensor, tags: Tensor) -> Tensor:
+    """``table[..., i, before[..., i], tags[..., i]]``, broadcast from the right."""
+    k = table.shape[-1]
+    return _at(table.flatten(-2), before * k + tags)

@@ -1,0 +1,314 @@
+"""Linear chains: the inherited laws, and what is true of chains alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+import torch
+
+from catena.errors import ConfigError, ImpossibleError, ShapeError
+from catena.structure.backend import use_backend
+from catena.structure.base import Structured
+from catena.structure.chain import LinearChain
+from catena.structure.constraints import ChainConstraint
+from catena.structure.semirings import (
+    Boolean,
+    Counting,
+    Entropy,
+    Expectation,
+    Expectation2,
+    KBest,
+    Log,
+    Product,
+    Real,
+    Tropical,
+)
+from tests.laws.structure_laws import Case, Ids, Member, StructureLaws
+from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
+from tests.oracle.chains import all_chains
+from tests.oracle.moments import covariance, expectation, log_add, probabilities
+
+LENGTHS = torch.tensor([4, 1, 3, 2])
+
+
+def listed(chain: LinearChain, row: int) -> list[Member]:
+    """All sequences of one row, by the oracle."""
+
+    def numbers(tensor: torch.Tensor | None, rank: int):
+        if tensor is None:
+            return None
+        return (tensor[row] if tensor.dim() > rank else tensor).double().tolist()
+
+    lengths = chain.emissions.shape[-2] if chain.lengths is None else int(chain.lengths[row])
+    real = [i < lengths for i in range(chain.emissions.shape[-2])]
+    if chain.mask is not None:
+        real = [a and b for a, b in zip(real, chain.mask[row].tolist(), strict=True)]
+    tensors = (chain.emissions, chain.transitions, chain.start, chain.end, chain.steps)
+    return all_chains(*(numbers(x, rank) for x, rank in zip(tensors, chain.ranks, strict=True)), real)
+
+
+class ChainLaws(StructureLaws):
+    field_ranks: ClassVar = {
+        "emissions": 2,
+        "transitions": 2,
+        "start": 1,
+        "end": 1,
+        "steps": 3,
+        "lengths": 0,
+        "mask": 1,
+    }
+
+    def members(self, structure: Structured, row: int) -> list[Member]:
+        assert isinstance(structure, LinearChain)
+        return listed(structure, row)
+
+    def parts_of(self, ids: Ids) -> Iterable[tuple[int, ...]]:
+        return [(i, q) for i, q in enumerate(ids) if q >= 0]
+
+    def spoiled(self, structure: Structured) -> Structured:
+        assert isinstance(structure, LinearChain)
+        real = structure.real()
+        emissions = torch.where(
+            real[..., None], structure.emissions, 1e3 * torch.randn(structure.emissions.shape).double()
+        )
+        steps = structure.steps
+        if steps is not None:
+            steps = torch.where(real[..., None, None], steps, 1e3 * torch.randn(steps.shape).double())
+        return replace(structure, emissions=emissions, steps=steps)
+
+
+class TestSharedTransitions(ChainLaws):
+    def structure(self, case: Case) -> LinearChain:
+        return LinearChain(
+            case.draw(4, 4, 3),
+            case.draw(3, 3, salt=1),
+            case.draw(3, salt=2),
+            case.draw(3, salt=3),
+            lengths=LENGTHS,
+        )
+
+
+class TestStepScores(ChainLaws):
+    def structure(self, case: Case) -> LinearChain:
+        return LinearChain(case.draw(4, 4, 3), steps=case.draw(4, 4, 3, 3, salt=1), lengths=LENGTHS)
+
+
+class TestEverythingAtOnceWithHoles(ChainLaws):
+    def structure(self, case: Case) -> LinearChain:
+        holes = torch.tensor([[1, 1, 1, 1, 1], [0, 1, 0, 0, 0], [1, 0, 0, 1, 1], [0, 1, 0, 1, 0]]).bool()
+        return LinearChain(
+            case.draw(4, 5, 2), case.draw(4, 2, 2, salt=1), case.draw(2, salt=2), case.draw(4, 2, salt=3),
+            case.draw(4, 5, 2, 2, salt=4), mask=holes, lengths=torch.tensor([5, 5, 4, 5]),
+        )  # fmt: skip
+
+
+class TestTagsAlone(ChainLaws):
+    def structure(self, case: Case) -> LinearChain:
+        return LinearChain(case.draw(4, 3, 3), lengths=torch.tensor([3, 1, 2, 3]))
+
+
+def small(**changes: object) -> LinearChain:
+    case = Case(seed=31)
+    chain = LinearChain(
+        case.draw(2, 4, 3), case.draw(3, 3, salt=1), case.draw(3, salt=2), case.draw(3, salt=3)
+    )
+    return replace(chain, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("backend", ["reference", "kernels"])
+class TestPairs:
+    def test_pair_marginals_equal_enumeration(self, backend: str) -> None:
+        mask = torch.tensor([[True, False, True, True], [False, True, True, False]])
+        with use_backend(backend):
+            for chain in (small(), small(mask=mask), small(steps=Case(seed=5).draw(2, 4, 3, 3))):
+                found = chain.pair_marginals()
+                for row in range(2):
+                    members = listed(chain, row)
+                    expected = torch.zeros(4, 3, 3, dtype=torch.float64)
+                    for (tags, _), p in zip(members, probabilities([s for _, s in members]), strict=True):
+                        places = [i for i, q in enumerate(tags) if q >= 0]
+                        for i, j in itertools.pairwise(places):
+                            expected[j, tags[i], tags[j]] += p
+                    assert (found[row] - expected).abs().max() < 1e-12
+
+    def test_pairs_of_a_member_lie_in_the_shape_of_the_pair_marginals(self, backend: str) -> None:
+        chain = small(mask=torch.tensor([[True, False, True, True], [False, True, True, False]]))
+        tags = torch.tensor([[2, -1, 0, 1], [-1, 1, 1, -1]])
+        assert chain.pairs(tags).nonzero().tolist() == [[0, 2, 2, 0], [0, 3, 0, 1], [1, 2, 1, 1]]
+        assert chain.pairs(tags).shape == chain.pair_marginals().shape
+
+    def test_a_value_may_score_transitions_that_the_chain_itself_does_not(self, backend: str) -> None:
+        chain = LinearChain(Case(seed=1).draw(2, 4, 3))
+        switches = LinearChain(torch.zeros(2, 4, 3).double(), 1 - torch.eye(3, dtype=torch.float64))
+        with use_backend(backend):
+            mean, variance = chain.expectation(switches), chain.variance(switches)
+        for row in range(2):
+            scores, counts = ([s for _, s in listed(c, row)] for c in (chain, switches))
+            assert mean[row].item() == pytest.approx(expectation(scores, counts), abs=1e-12)
+            assert variance[row].item() == pytest.approx(covariance(scores, counts, counts), abs=1e-12)
+
+    def test_from_steps_reads_row_zero_at_the_first_position(self, backend: str) -> None:
+        scores = Case(seed=8).draw(2, 3, 2, 2)
+        with use_backend(backend):
+            found = LinearChain.from_steps(scores, torch.tensor([3, 2])).log_partition()
+        for row, n in ((0, 3), (1, 2)):
+            table = scores[row].tolist()
+            expected = [
+                table[0][0][tags[0]] + sum(table[i][tags[i - 1]][tags[i]] for i in range(1, n))
+                for tags in itertools.product(range(2), repeat=n)
+            ]
+            assert found[row].item() == pytest.approx(log_add(expected), abs=1e-12)
+
+    def test_an_hmm_s_log_partition_is_the_likelihood_of_what_is_seen(self, backend: str) -> None:
+        start, move, show = (
+            Case(seed=4).draw(*s, salt=n).log_softmax(-1) for n, s in enumerate([(2,), (2, 2), (2, 3)])
+        )
+        seen = torch.tensor([[0, 2, 1], [1, 1, 9]])  # 9 stands beyond a length and is not read
+        with use_backend(backend):
+            hmm = LinearChain.hmm(start, move, show, seen, lengths=torch.tensor([3, 2]))
+            log_z = hmm.log_partition()
+        for row, n in ((0, 3), (1, 2)):
+            paths = [
+                float(start[y[0]])
+                + sum(float(show[y[i], seen[row, i]]) for i in range(n))
+                + sum(float(move[y[i - 1], y[i]]) for i in range(1, n))
+                for y in itertools.product(range(2), repeat=n)
+            ]
+            assert log_z[row].item() == pytest.approx(log_add(paths), abs=1e-12)
+
+    def test_the_empty_sequence_is_one_member_of_score_zero(self, backend: str) -> None:
+        with use_backend(backend):
+            chain = small(lengths=torch.tensor([0, 4]))
+            assert chain.log_partition()[0] == 0
+            assert chain.max()[0] == 0
+            assert chain.entropy()[0] == 0
+            assert (chain.argmax()[0] == -1).all()
+            assert (chain.marginals()[0] == 0).all()
+            assert chain.topk(2).scores[:, 0].tolist() == [0, -math.inf]
+            assert (chain.sample(2)[:, 0] == -1).all()
+
+
+class TestShapes:
+    @pytest.mark.parametrize(
+        ("name", "shape"),
+        [("transitions", (2, 2)), ("transitions", (3, 3, 3)), ("start", (4,)), ("end", (5, 3)),
+         ("steps", (3, 3, 3)), ("lengths", (3,)), ("mask", (2, 3))],
+    )  # fmt: skip
+    def test_tensors_that_do_not_fit_are_named(self, name: str, shape: tuple[int, ...]) -> None:
+        kinds = {"lengths": torch.int64, "mask": torch.bool}
+        with pytest.raises(
+            (ShapeError, TypeError), match=name
+        ):  # beartype's error comes first under the import hook
+            small(**{name: torch.ones(shape, dtype=kinds.get(name, torch.float64))})
+
+    def test_values_and_partners_must_be_of_the_kind(self) -> None:
+        with pytest.raises(ShapeError, match=r"must end in the axes \[t, k\] = \[4, 3\]"):
+            small().expectation(torch.zeros(3, 3))
+        with pytest.raises(ShapeError, match="at least one position and one tag"):
+            LinearChain(torch.zeros(2, 0, 3))
+
+
+class TestConstraints:
+    labels = ("O", "B-X", "I-X", "B-Y", "I-Y")
+
+    def brute(self, chain: LinearChain, row: int, keep) -> float:
+        return log_add(
+            [s for tags, s in listed(chain, row) if keep([self.labels[q] for q in tags if q >= 0])]
+        )
+
+    def valid_bio(self, labels: list[str]) -> bool:
+        return all(
+            not label.startswith("I") or (i > 0 and labels[i - 1] in ("B" + label[1:], label))
+            for i, label in enumerate(labels)
+        )
+
+    def test_bio_conditions_the_distribution(self) -> None:
+        case = Case(seed=2)
+        chain = LinearChain(case.draw(2, 4, 5), case.draw(5, 5, salt=1), lengths=torch.tensor([4, 2]))
+        valid = chain.given(ChainConstraint.scheme(self.labels, "bio"))
+        for row in range(2):
+            expected = self.brute(chain, row, self.valid_bio)
+            assert valid.log_partition()[row].item() == pytest.approx(expected, abs=1e-12)
+        for tags in valid.sample(50).flatten(0, 1).tolist():
+            assert self.valid_bio([self.labels[q] for q in tags if q >= 0])
+        best = [self.labels[q] for q in valid.argmax()[0].tolist()]
+        assert self.valid_bio(best)
+
+    def test_bilou_conditions_the_distribution(self) -> None:
+        labels = ("O", "B-X", "I-X", "L-X", "U-X")
+        chain = LinearChain(torch.zeros(3, 5).double(), constraint=ChainConstraint.scheme(labels, "bilou"))
+        found = {"".join(labels[q][0] for q in tags) for tags in chain.sample(400).tolist()}
+        inside = {"OOO", "UOO", "OUO", "OOU", "UUO", "UOU", "OUU", "UUU", "BLO", "OBL", "BLU", "UBL", "BIL"}
+        assert found == inside
+        assert chain.log_partition().exp().item() == pytest.approx(len(inside))
+        other = ChainConstraint.scheme(("O", "B-X", "M-X", "E-X", "S-X"), "bilou")
+        expected = ChainConstraint.scheme(labels, "bilou")
+        assert torch.equal(other.transitions, expected.transitions)  # type: ignore[arg-type]
+
+    def test_spans_of_another_type_do_not_continue(self) -> None:
+        allowed = ChainConstraint.scheme(("B-X", "L-X", "B-Y", "L-Y"), "bilou").transitions
+        assert allowed is not None
+        assert allowed.tolist() == [[0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1], [1, 0, 1, 0]]
+
+    def test_partial_annotation(self) -> None:
+        chain = small()
+        known = torch.tensor([[-1, 2, -1, -1], [0, -1, -1, 1]])
+        given = chain.given(ChainConstraint.partial(known, 3))
+        for row in range(2):
+            kept = [
+                s for tags, s in listed(chain, row)
+                if all(k in (-1, q) for k, q in zip(known[row].tolist(), tags, strict=True))
+            ]  # fmt: skip
+            assert given.log_partition()[row].item() == pytest.approx(log_add(kept), abs=1e-12)
+        assert given.log_prob(torch.tensor([[0, 0, 0, 0], [0, 0, 0, 1]]))[0] == -math.inf
+
+    def test_constraints_are_joined(self) -> None:
+        known = ChainConstraint.partial(torch.tensor([[-1, 2, -1, -1], [-1, -1, -1, -1]]), 3)
+        ends = ChainConstraint(end=torch.tensor([True, False, False]))
+        tags = small().given(known & ends).argmax()
+        assert tags[0, 1] == 2
+        assert tags[:, 3].tolist() == [0, 0]
+
+    def test_an_impossible_constraint_is_an_error_or_minus_infinity_as_asked(self) -> None:
+        nothing = ChainConstraint(tags=torch.tensor([True, False]).reshape(2, 1, 1).expand(2, 4, 3))
+        with pytest.raises(
+            ImpossibleError, match=r"no possible member for 1 of 2 distributions \(batch row 1\): loosen"
+        ):
+            small(constraint=nothing)
+        chain = small(constraint=nothing, impossible="-inf")
+        assert chain.log_partition()[1] == -math.inf
+        assert chain.log_partition()[0] == small().log_partition()[0]
+        assert (chain.argmax()[1] == -1).all()
+
+    def test_mistakes_are_named(self) -> None:
+        with pytest.raises(ConfigError, match="the label 'L-X' does not belong to the scheme 'bio'"):
+            ChainConstraint.scheme(("O", "L-X"), "bio")
+        with pytest.raises(
+            ShapeError, match=r"constraint's transitions must fit the scores of shape \[3, 3\]"
+        ):
+            small(constraint=ChainConstraint(transitions=torch.ones(2, 2, dtype=torch.bool)))
+
+
+def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
+    chain, value = small(lengths=torch.tensor([4, 2])), small(emissions=Case(seed=9).draw(2, 4, 3))
+    with use_backend("reference"):
+        log_z = chain.log_partition()
+        assert torch.allclose(chain.total(Real()).log(), log_z)
+        assert torch.allclose(-chain.total(Tropical()), chain.max())
+        assert chain.total(Counting()).tolist() == [81, 9]
+        assert chain.total(Boolean()).tolist() == [True, True]
+        assert torch.allclose(chain.total(Entropy()), torch.stack((log_z, chain.entropy())))
+        assert torch.allclose(
+            chain.total(Expectation(), value), torch.stack((log_z, chain.expectation(value)))
+        )
+        expected = [log_z, chain.expectation(value), chain.expectation(chain), chain.covariance(value, chain)]
+        assert torch.allclose(chain.total(Expectation2(), value, chain), torch.stack(expected))
+        both = chain.total(Product(Log(), KBest(3)))
+        assert torch.allclose(both, torch.cat((log_z[None], chain.topk(3).scores)))
+    with pytest.raises(ValueError, match="Expectation takes 1 additive values, but 0 are given"):
+        chain.total(Expectation())
