@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena import config
-from catena.config import Config
+from catena.config import Config, parse
 from catena.data.settings import TokeniserSettings
 from catena.data.tokenisers.base import SETTINGS_FILE, Tokeniser
 from catena.data.tokenisers.plain import ByteTokeniser, CharacterTokeniser, WhitespaceTokeniser
@@ -65,7 +64,7 @@ def load_tokeniser(folder: Path) -> Tokeniser:
             f"{path} is not a tokeniser of format 1: it is damaged or made by a newer version"
         )
     try:
-        settings = config.parse(_Saved, {"settings": data["settings"]}, source=str(path)).settings
+        settings = parse(_Saved, {"settings": data["settings"]}, source=str(path)).settings
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
     return _KINDS[settings.kind].load(settings, folder)

@@ -1,0 +1,231 @@
+"""Sparse features of texts for linear models: n-grams of tokens, and of the characters inside a token.
+
+A feature is a key, a string: tokens of an n-gram joined by U+001F, or U+001E and an n-gram of characters in
+which U+0002 and U+0003 mark the two ends of the token. Writing holds none of these, so no two features share
+a key. Keys get ids from a list that was counted, or by a hash that is the same on every machine.
+
+Knows nothing of labels or weights.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from catena.config import Config, parse
+from catena.data.settings import FeatureSettings, VocabularySettings
+from catena.data.vocabulary import UNK, Vocabulary
+from catena.errors import CheckpointError, ConfigError
+
+BETWEEN = "\x1f"
+CHARACTERS = "\x1e"
+BEGIN, END = "\x02", "\x03"
+SETTINGS_FILE = "features.json"
+LIST_FILE = "feature_list.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The features of ``n`` texts, row after row: those of text ``i`` are at ``offsets[i] : offsets[i + 1]``.
+
+    Inside a row ids rise and are different. ``offsets`` has ``n + 1`` entries.
+    """
+
+    ids: Int64[np.ndarray, " z"]
+    values: Float32[np.ndarray, " z"]
+    offsets: Int64[np.ndarray, " n1"]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def take(self, rows: np.ndarray | Sequence[int]) -> Features:
+        """The named rows, in the order named: what a batch is made of."""
+        rows = np.asarray(rows, np.int64)
+        starts, sizes = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], sizes)
+        return Features(self.ids[places], self.values[places], offsets)
+
+
+# --- keys ---------------------------------------------------------------------------------------------------
+
+
+def keys(tokens: Sequence[str], settings: FeatureSettings) -> list[str]:
+    """Every feature of one text, repeated as often as it occurs."""
+    found: list[str] = []
+    for n in range(1, settings.ngrams + 1):
+        if n == 1:
+            found += tokens
+        else:
+            found += map(BETWEEN.join, zip(*(tokens[i:] for i in range(n)), strict=False))
+    if settings.characters:
+        for token in tokens:
+            found += character_keys(token, settings.characters_from, settings.characters)
+    return found
+
+
+@lru_cache(maxsize=2**16)
+def character_keys(token: str, shortest: int, longest: int) -> tuple[str, ...]:
+    """The character n-grams of a token with its ends marked; a mark alone is no n-gram."""
+    marked = BEGIN + token + END
+    grams = (marked[i : i + n] for n in range(shortest, longest + 1) for i in range(len(marked) - n + 1))
+    return tuple(CHARACTERS + gram for gram in grams if gram not in (BEGIN, END))
+
+
+def shown(key: str) -> str:
+    """A key for people: ``not bad`` for two tokens, ``…ing>`` for the characters at the end of one."""
+    if key.startswith(CHARACTERS):
+        gram = key[len(CHARACTERS) :]
+        begins = "<" if gram.startswith(BEGIN) else "…"
+        ends = ">" if gram.endswith(END) else "…"
+        return begins + gram.strip(BEGIN + END) + ends
+    return key.replace(BETWEEN, " ")
+
+
+# --- spaces -------------------------------------------------------------------------------------------------
+
+
+class FeatureSpace(ABC):
+    """Gives every feature a number from 0 to ``len(space) - 1``."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> FeatureSettings:
+        """What it was built from."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def name(self, id: int) -> str:
+        """The feature of an id, written for people."""
+
+    @abstractmethod
+    def _ids(self, keys: list[str]) -> list[int]:
+        """The ids of keys, in order; -1 for one that has none."""
+
+    def features(self, token_lists: Iterable[Sequence[str]]) -> Features:
+        """The features of texts, given as tokens. Those that have no id are left out."""
+        ids: list[np.ndarray] = []
+        sizes: list[int] = []
+        for tokens in token_lists:
+            found = np.array(self._ids(keys(tokens, self.settings)), np.int64)
+            ids.append(found)
+            sizes.append(len(found))
+        flat = np.concatenate(ids) if ids else np.zeros(0, np.int64)
+        rows = np.repeat(np.arange(len(sizes)), sizes)
+        known = flat >= 0
+        # One number for a feature in a row: sorting it sorts by row and then by id.
+        places, counts = np.unique(rows[known] * len(self) + flat[known], return_counts=True)
+        offsets = np.searchsorted(places, np.arange(len(sizes) + 1) * len(self)).astype(np.int64)
+        return Features(places % max(1, len(self)), VALUES[self.settings.values](counts), offsets)
+
+    def save(self, folder: Path) -> None:
+        """Write it into a folder, which is made if it is missing."""
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"format": 1, "settings": self.settings.model_dump()}, indent=1)
+        (folder / SETTINGS_FILE).write_text(text + "\n", encoding="utf-8")
+
+
+VALUES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "binary": lambda counts: np.ones(len(counts), np.float32),
+    "counts": lambda counts: counts.astype(np.float32),
+    "log": lambda counts: np.log1p(counts).astype(np.float32),
+}
+
+
+class ListedFeatures(FeatureSpace):
+    """Features that were counted on the training data, the most frequent first."""
+
+    def __init__(self, settings: FeatureSettings, listed: Vocabulary) -> None:
+        self._settings = settings
+        self._listed = listed
+        self._first = len(listed.specials)
+
+    @property
+    def settings(self) -> FeatureSettings:
+        return self._settings
+
+    def __len__(self) -> int:
+        return len(self._listed) - self._first
+
+    def name(self, id: int) -> str:
+        return shown(self._listed.tokens([id + self._first])[0])
+
+    def _ids(self, keys: list[str]) -> list[int]:
+        first = self._first
+        return [i - first if i != UNK else -1 for i in self._listed.ids(keys)]
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        self._listed.save(folder / LIST_FILE)
+
+
+class HashedFeatures(FeatureSpace):
+    """Features by the CRC-32 of their key: nothing is kept, any feature has a place, and some share one."""
+
+    def __init__(self, settings: FeatureSettings) -> None:
+        if settings.buckets is None:
+            raise ConfigError(
+                "hashed features need buckets, the number of places: set it, or count features in a list"
+            )
+        self._settings = settings
+        self._buckets = settings.buckets
+
+    @property
+    def settings(self) -> FeatureSettings:
+        return self._settings
+
+    def __len__(self) -> int:
+        return self._buckets
+
+    def name(self, id: int) -> str:
+        return f"bucket {id}"
+
+    def _ids(self, keys: list[str]) -> list[int]:
+        crc32, buckets = zlib.crc32, self._buckets
+        return [crc32(key.encode("utf-8", "surrogatepass")) % buckets for key in keys]
+
+
+def build_features(settings: FeatureSettings, token_lists: Iterable[Sequence[str]]) -> FeatureSpace:
+    """Count the features of training texts, unless they are hashed: then the texts are not read."""
+    if settings.buckets is not None:
+        return HashedFeatures(settings)
+    limits = VocabularySettings(min_count=settings.min_count)
+    return ListedFeatures(
+        settings, Vocabulary.count((keys(tokens, settings) for tokens in token_lists), limits)
+    )
+
+
+class _Saved(Config):
+    settings: FeatureSettings
+
+
+def load_features(folder: Path) -> FeatureSpace:
+    """Read what ``save`` wrote."""
+    path = folder / SETTINGS_FILE
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{folder} has no {SETTINGS_FILE}: it is not a folder of features") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}): copy the model again") from None
+    if not isinstance(data, dict) or data.get("format") != 1 or not isinstance(data.get("settings"), dict):
+        raise CheckpointError(
+            f"{path} is not a file of features of format 1: it is damaged or made by a newer version"
+        )
+    try:
+        settings = parse(_Saved, {"settings": data["settings"]}, source=str(path)).settings
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+    if settings.buckets is not None:
+        return HashedFeatures(settings)
+    return ListedFeatures(settings, Vocabulary.load(folder / LIST_FILE))
