@@ -1,0 +1,276 @@
+"""Files of word vectors: word2vec text and binary, and GloVe text. Any of them may be compressed.
+
+* word2vec text: a header ``count d``, then ``word x1 … xd`` on each line (also fastText's ``.vec``);
+* word2vec binary: the same header, then for each word its bytes, a blank, and ``d`` little-endian float32;
+* GloVe: no header; a word may hold blanks, so the last ``d`` fields of a line are its vector.
+
+Only wanted words are kept while reading, so memory grows with them and not with the file. Words are compared
+as bytes: files with a few words that are no UTF-8 can be read as long as those are not wanted.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import numpy as np
+from jaxtyping import Bool, Float32
+
+from catena.data.files import bad_line, explained, open_bytes, shorten
+from catena.errors import FormatError
+
+HEADER = re.compile(rb"\s*(\d{1,15})[ \t]+(\d{1,15})\s*")
+LARGEST_D = 65_536
+LONGEST_WORD = 4096
+LINES_LOOKED_AT = 100
+BLOCK = 1 << 20
+ELSE = "If the file is in another format, convert it to word2vec or GloVe text."
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Words of a file in its order, and their vectors: ``matrix[i]`` is that of ``words[i]``."""
+
+    words: tuple[str, ...]
+    matrix: Float32[np.ndarray, "v d"]
+
+
+class _Entry(NamedTuple):
+    """One word of a file. ``numbers`` are made into a vector for wanted words only."""
+
+    place: int
+    word: bytes
+    numbers: bytes
+
+
+class _Source(NamedTuple):
+    """A file that is open: where its entries come from, and what is known of them."""
+
+    path: Path
+    d: int
+    entries: Iterator[_Entry]
+    binary: bool
+
+
+def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | None = None) -> Vectors:
+    """Read the vectors of the wanted words, or of all. The format is recognised by content.
+
+    ``d`` is the size that the vectors must have; without it the file decides. Raises :class:`FormatError`
+    that names the line or the word when the file is cut short, has a line of another size, a number that is
+    none, or a word twice.
+    """
+    path = Path(path)
+    keep = None if wanted is None else {word.encode("utf-8", "surrogatepass") for word in wanted}
+    found: dict[bytes, int] = {}
+    rows: list[np.ndarray] = []
+    with open_bytes(path) as stream, explained(path):
+        source = _recognised(path, cast(io.BufferedReader, stream), d)
+        for entry in source.entries:
+            if keep is not None and entry.word not in keep:
+                continue
+            if entry.word in found:
+                raise FormatError(
+                    f"{path} has the word {_shown(entry.word)} twice, as {_unit(source)} {found[entry.word]} "
+                    f"and {entry.place}: remove one of them"
+                )
+            found[entry.word] = entry.place
+            rows.append(_vector(source, entry))
+    matrix = np.stack(rows) if rows else np.zeros((0, source.d), np.float32)
+    return Vectors(tuple(_decoded(source, word, place) for word, place in found.items()), matrix)
+
+
+def vectors_for(
+    path: Path, symbols: Sequence[str], d: int | None = None
+) -> tuple[Float32[np.ndarray, "v d"], Bool[np.ndarray, " v"]]:
+    """A row for each symbol of a vocabulary, and which of them the file knows.
+
+    A symbol that the file does not have is looked up in lower case too. Unknown rows are zero.
+    """
+    vectors = read_vectors(path, {form for symbol in symbols for form in (symbol, symbol.lower())}, d)
+    rows = {word: i for i, word in enumerate(vectors.words)}
+    places = np.array([rows.get(symbol, rows.get(symbol.lower(), -1)) for symbol in symbols], np.int64)
+    known = places >= 0
+    matrix = np.zeros((len(symbols), vectors.matrix.shape[1]), np.float32)
+    matrix[known] = vectors.matrix[places[known]]
+    return matrix, known
+
+
+# --- recognising --------------------------------------------------------------------------------------------
+
+
+def _recognised(path: Path, stream: io.BufferedReader, d: int | None) -> _Source:
+    first = stream.readline(LARGEST_D * 32).removeprefix(codecs.BOM_UTF8)
+    header = HEADER.fullmatch(first)
+    beginning = stream.peek(BLOCK)  # a look ahead: it is read again afterwards
+    if not header or (int(header[2]) != 1 and _is_glove_of_one(beginning)):
+        lines = enumerate(chain([first], stream), start=1)
+        looked_at = list(islice(lines, LINES_LOOKED_AT))
+        size = _checked_size(path, _commonest_size(looked_at), d)
+        return _Source(path, size, _text_entries(path, chain(looked_at, lines), size, None), binary=False)
+    count, size = int(header[1]), _checked_size(path, int(header[2]), d)
+    if _is_text(beginning, size):
+        return _Source(path, size, _text_entries(path, enumerate(stream, start=2), size, count), binary=False)
+    return _Source(path, size, _binary_entries(path, stream, size, count), binary=True)
+
+
+def _checked_size(path: Path, size: int, d: int | None) -> int:
+    if not 0 < size <= LARGEST_D:
+        raise FormatError(f"{path} is no file of word vectors: they would have {size} numbers each. {ELSE}")
+    if d is not None and size != d:
+        raise FormatError(f"{path} has vectors of {size} numbers, and {d} are asked for: set d to {size}")
+    return size
+
+
+def _commonest_size(lines: Sequence[tuple[int, bytes]]) -> int:
+    """How many numbers end most lines. A word may hold blanks, and numbers too, as in ``area 51``."""
+    sizes = Counter(_numbers_at_end(line.rstrip().split(b" ")) for _, line in lines if line.strip())
+    return max(sizes, key=lambda size: (sizes[size], size), default=0)
+
+
+def _numbers_at_end(fields: Sequence[bytes]) -> int:
+    words = (i for i in range(len(fields) - 1, 0, -1) if not _is_number(fields[i]))
+    return len(fields) - 1 - next(words, 0)
+
+
+def _is_text(beginning: bytes, d: int) -> bool:
+    """Whether a word and written numbers follow a header: most of them, so that a bad one is reported."""
+    line, end, _ = beginning.partition(b"\n")
+    fields = line.rstrip().rsplit(b" ", d)
+    if not line.strip():  # without words, text and binary look alike
+        return True
+    numbers = fields[1:] if end else fields[1:-1]  # the look ahead may end inside a number
+    return b"\0" not in line and 2 * sum(map(_is_number, numbers)) >= max(1, len(numbers))
+
+
+def _is_glove_of_one(beginning: bytes) -> bool:
+    """Whether what looks like a header is the word of a GloVe file with vectors of one number."""
+    fields = beginning.split(b"\n", 1)[0].split()
+    return len(fields) == 2 and _is_number(fields[1]) and b"\n" in beginning
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+# --- entries ------------------------------------------------------------------------------------------------
+
+
+def _text_entries(
+    path: Path, lines: Iterator[tuple[int, bytes]], d: int, count: int | None
+) -> Iterator[_Entry]:
+    seen = 0
+    for number, line in lines:
+        line = line.rstrip()
+        if not line:
+            continue
+        seen += 1
+        at = _start_of_numbers(line, d)
+        if at <= 0:
+            raise _bad(
+                path, number, line, f"must hold a word and {d} numbers, and has {len(line.split())} fields"
+            )
+        yield _Entry(number, line[:at], line[at + 1 :])
+    if count is not None and seen != count:
+        raise FormatError(
+            f"{path}:1 says that there are {count} words, but there are {seen}: the file is cut short or was "
+            f"put together from others; copy it again or correct the header"
+        )
+
+
+def _start_of_numbers(line: bytes, d: int) -> int:
+    """Where the blank before the last ``d`` fields is; -1 when there are fewer."""
+    if line.count(b" ") == d:  # the word holds no blanks, as nearly always
+        return line.index(b" ")
+    fields = line.rsplit(b" ", d)
+    return len(fields[0]) if len(fields) == d + 1 else -1
+
+
+def _binary_entries(path: Path, stream: io.BufferedReader, d: int, count: int) -> Iterator[_Entry]:
+    buffer, at, size = b"", 0, 4 * d
+
+    def fill(needed: int) -> None:
+        """Have at least ``needed`` bytes from ``at`` on, unless the file ends."""
+        nonlocal buffer, at
+        while len(buffer) - at < needed and (block := stream.read(max(BLOCK, needed))):
+            buffer, at = buffer[at:] + block, 0
+
+    for number in range(1, count + 1):
+        fill(LONGEST_WORD + 2)
+        while buffer[at : at + 1] == b"\n":
+            at += 1
+        blank = buffer.find(b" ", at, at + LONGEST_WORD + 1)
+        if blank < 0 and len(buffer) - at > LONGEST_WORD:
+            raise FormatError(
+                f"{path} has no end of word {number} of {count}: it is no word2vec binary file. {ELSE}"
+            )
+        if blank < 0:
+            raise _cut_short(path, number, count, buffer[at:])
+        word, at = buffer[at:blank], blank + 1
+        fill(size)
+        if len(buffer) - at < size:
+            raise _cut_short(path, number, count, word)
+        yield _Entry(number, word, buffer[at : at + size])
+        at += size
+    fill(2)
+    if buffer[at:].strip():
+        raise FormatError(
+            f"{path} says that there are {count} words, but more follow: correct the header or copy it again"
+        )
+
+
+def _cut_short(path: Path, number: int, count: int, word: bytes) -> FormatError:
+    return FormatError(
+        f"{path} ends in word {number} of {count} ({_shown(word)}): the file is cut short, copy or download "
+        f"it again"
+    )
+
+
+def _vector(source: _Source, entry: _Entry) -> np.ndarray:
+    if source.binary:
+        vector = np.frombuffer(entry.numbers, "<f4").astype(np.float32)
+    else:
+        try:
+            vector = np.array([float(field) for field in entry.numbers.split(b" ")], np.float32)
+        except ValueError as error:
+            raise _bad(
+                source.path, entry.place, entry.word + b" " + entry.numbers, f"holds no number: {error}"
+            ) from None
+    if not np.isfinite(vector).all():
+        raise FormatError(
+            f"{source.path} has a number that is not finite in the vector of {_shown(entry.word)}, "
+            f"{_unit(source)} {entry.place}: remove the word or make the vectors again"
+        )
+    return vector
+
+
+def _decoded(source: _Source, word: bytes, place: int) -> str:
+    try:
+        return word.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise FormatError(
+            f"{source.path} has a word that is not UTF-8, {_shown(word)}, {_unit(source)} {place}: "
+            f"remove it, or read wanted words only"
+        ) from None
+
+
+def _bad(path: Path, number: int, line: bytes, problem: str) -> FormatError:
+    return bad_line(path, number, line.decode("utf-8", "surrogateescape"), problem, ELSE)
+
+
+def _shown(word: bytes) -> str:
+    return shorten(word.decode("utf-8", "surrogateescape"))
+
+
+def _unit(source: _Source) -> str:
+    return "word" if source.binary else "line"

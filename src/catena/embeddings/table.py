@@ -1,0 +1,181 @@
+"""Vectors of ids, one row for each: random, or built from vectors that were read, learnt or kept.
+
+The row of padding is exactly zero and stays so: it takes no gradient. Knows nothing of words: ids in, vectors
+out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from catena.embeddings.settings import EmbeddingSettings
+from catena.errors import ConfigError, ShapeError
+
+
+class Embedding(nn.Module, ABC):
+    """Turns ids into vectors of ``d_out`` features."""
+
+    d_out: int
+
+    @abstractmethod
+    def forward(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d_out"]: ...
+
+
+class EmbeddingTable(Embedding):
+    """One row of ``d`` features for each of ``n`` ids.
+
+    Args:
+        n: how many ids there are.
+        d: features of a vector.
+        pad_id: the id whose row is zero; None for no such id.
+        scale: rows are drawn from U(-scale, scale) (Kim 2014, section 3.1: 0.25).
+        frozen: rows are kept as they are.
+        dropout: the share of features that are zeroed in training.
+        token_dropout: the share of tokens that are zeroed whole in training.
+        generator: where the random rows are drawn from; torch's own generator if omitted.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        d: int,
+        pad_id: int | None = 0,
+        scale: float = 0.25,
+        frozen: bool = False,
+        dropout: float = 0.0,
+        token_dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.d_out = d
+        self.pad_id = pad_id
+        self.drop = EmbeddingDropout(dropout, token_dropout)
+        rows = torch.empty(n, d).uniform_(-scale, scale, generator=generator)
+        if pad_id is not None:
+            rows[pad_id] = 0.0
+        self.weight = nn.Parameter(rows, requires_grad=not frozen)
+
+    @classmethod
+    def from_matrix(
+        cls,
+        matrix: Float[Tensor, "v d"],
+        known: Bool[Tensor, " v"],
+        pad_id: int | None = 0,
+        scale: float = 0.25,
+        frozen: bool = False,
+        dropout: float = 0.0,
+        token_dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> EmbeddingTable:
+        """Take row ``i`` from the matrix where ``known[i]``, and draw the others at the variance of those.
+
+        Where nothing is known the others are drawn by ``scale``.
+        """
+        n, d = matrix.shape
+        scale = _scale_of(matrix[known]) or scale
+        table = cls(n, d, pad_id, scale, frozen, dropout, token_dropout, generator)
+        with torch.no_grad():
+            table.weight[known] = matrix[known].to(table.weight.dtype)
+            if pad_id is not None:
+                table.weight[pad_id] = 0.0
+        return table
+
+    def forward(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d_out"]:
+        return self.drop(functional.embedding(ids, self.weight, padding_idx=self.pad_id))
+
+    def extra_repr(self) -> str:
+        n, d = self.weight.shape
+        return f"{n}, {d}, pad_id={self.pad_id}, frozen={not self.weight.requires_grad}"
+
+
+class MultichannelTable(Embedding):
+    """The same vectors twice, side by side: one channel is kept, the other is learnt (Kim 2014, section 3.1).
+
+    ``forward`` gives both in one vector, the kept channel first, so that any encoder takes it; a filter over
+    it has weights of its own for each channel. ``channels`` gives the two apart.
+    """
+
+    def __init__(
+        self,
+        matrix: Float[Tensor, "v d"],
+        known: Bool[Tensor, " v"],
+        pad_id: int | None = 0,
+        scale: float = 0.25,
+        dropout: float = 0.0,
+        token_dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.static = EmbeddingTable.from_matrix(
+            matrix, known, pad_id, scale, frozen=True, generator=generator
+        )
+        everything = torch.ones(len(known), dtype=torch.bool)
+        self.tuned = EmbeddingTable.from_matrix(self.static.weight.detach(), everything, pad_id, scale)
+        self.drop = EmbeddingDropout(dropout, token_dropout)
+        self.d_out = 2 * matrix.shape[1]
+
+    def channels(self, ids: Int[Tensor, "b t"]) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t d"]]:
+        """The kept and the learnt vectors, without dropout."""
+        return self.static(ids), self.tuned(ids)
+
+    def forward(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d_out"]:
+        return self.drop(torch.cat(self.channels(ids), dim=-1))
+
+
+class EmbeddingDropout(nn.Module):
+    """In training, zero single features and whole tokens; what stays is scaled up so that means are kept."""
+
+    def __init__(self, features: float, tokens: float) -> None:
+        super().__init__()
+        self.features = features
+        self.tokens = tokens
+
+    def forward(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
+        if self.training and self.tokens:
+            x = x * functional.dropout(x.new_ones(*x.shape[:2], 1), self.tokens)
+        return functional.dropout(x, self.features, self.training)
+
+    def extra_repr(self) -> str:
+        return f"features={self.features}, tokens={self.tokens}"
+
+
+def build_embedding(
+    settings: EmbeddingSettings,
+    n: int,
+    pad_id: int | None = 0,
+    matrix: Float[Tensor, "v d"] | None = None,
+    known: Bool[Tensor, " v"] | None = None,
+    generator: torch.Generator | None = None,
+) -> Embedding:
+    """The table that the settings describe. All modes but ``random`` need the vectors that were read for the
+    ``n`` ids.
+
+    A model whose weights are loaded afterwards may give ``matrix`` zeros and ``known`` False: the shape is
+    what counts.
+    """
+    shared = (settings.dropout, settings.token_dropout, generator)
+    if settings.mode == "random":
+        return EmbeddingTable(n, settings.d, pad_id, settings.scale, False, *shared)
+    if matrix is None or known is None:
+        raise ConfigError(
+            f"mode = {settings.mode!r} needs word vectors, and none were read: give matrix and known"
+        )
+    if tuple(matrix.shape) != (n, settings.d):
+        raise ShapeError(
+            f"the word vectors must have the shape (n, d) = ({n}, {settings.d}), but it is "
+            f"{tuple(matrix.shape)}: set d to the size of the vectors"
+        )
+    if settings.mode == "multichannel":
+        return MultichannelTable(matrix, known, pad_id, settings.scale, *shared)
+    frozen = settings.mode == "static"
+    return EmbeddingTable.from_matrix(matrix, known, pad_id, settings.scale, frozen, *shared)
+
+
+def _scale_of(rows: Float[Tensor, "v d"]) -> float:
+    """The a of U(-a, a) that has the variance of these numbers, which is a² / 3; 0 when there are too few."""
+    return float((3 * rows.double().var()).sqrt()) if rows.numel() > 1 else 0.0

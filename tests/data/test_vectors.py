@@ -1,0 +1,212 @@
+"""Files of word vectors: three formats, written here by hand, and all that can be wrong with them."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.data.readers.vectors import read_vectors, vectors_for
+from catena.errors import FormatError
+
+Entries = list[tuple[str, list[float]]]
+
+FLOATS = st.floats(-1000, 1000, width=32)
+WORDS = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Z", "C"], exclude_characters="\x85"),
+    min_size=1,
+    max_size=6,
+)
+
+
+@st.composite
+def entries_and_size(draw: st.DrawFn) -> tuple[Entries, int]:
+    d = draw(st.integers(2, 5))
+    words = draw(st.lists(WORDS, min_size=1, max_size=8, unique=True))
+    return [(word, draw(st.lists(FLOATS, min_size=d, max_size=d))) for word in words], d
+
+
+def as_glove(entries: Entries, end: str = "\n") -> bytes:
+    return "".join(f"{word} {' '.join(map(repr, numbers))}{end}" for word, numbers in entries).encode()
+
+
+def as_word2vec_text(entries: Entries, d: int, end: str = "\n") -> bytes:
+    return f"{len(entries)} {d}{end}".encode() + as_glove(entries, end)
+
+
+def as_word2vec_binary(entries: Entries, d: int, between: bytes = b"\n") -> bytes:
+    body = [word.encode() + b" " + struct.pack(f"<{d}f", *numbers) + between for word, numbers in entries]
+    return f"{len(entries)} {d}\n".encode() + b"".join(body)
+
+
+def written(folder: Path, content: bytes, name: str = "vectors") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+PLAIN: Entries = [("the", [0.5, -1.0, 2.0]), ("naïve", [1.0, 0.0, 0.25]), ("中文", [-0.125, 3.0, 1e-3])]
+
+
+@given(entries_and_size(), st.sampled_from(["\n", "\r\n", " \n"]), st.sampled_from([b"", b"\n"]))
+def test_every_format_gives_back_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, drawn: tuple[Entries, int], end: str, between: bytes
+) -> None:
+    entries, d = drawn
+    folder = tmp_path_factory.mktemp("vectors")
+    expected = np.array([numbers for _, numbers in entries], np.float32)
+    contents = [
+        as_glove(entries, end),
+        as_word2vec_text(entries, d, end),
+        as_word2vec_binary(entries, d, between),
+    ]
+    for content in contents:
+        for wanted_d in (None, d):
+            vectors = read_vectors(written(folder, content), d=wanted_d)
+            assert vectors.words == tuple(word for word, _ in entries)
+            assert vectors.matrix.dtype == np.float32
+            assert np.array_equal(vectors.matrix, expected)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress], ids=["gzip", "xz"])
+@pytest.mark.parametrize("binary", [False, True])
+def test_compressed_files_are_read(pack: object, binary: bool, tmp_path: Path) -> None:
+    content = as_word2vec_binary(PLAIN, 3) if binary else as_glove(PLAIN)
+    vectors = read_vectors(written(tmp_path, pack(content)))  # type: ignore[operator]
+    assert vectors.words == ("the", "naïve", "中文")
+    assert vectors.matrix[1].tolist() == [1.0, 0.0, 0.25]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_only_wanted_words_are_kept_in_the_order_of_the_file(binary: bool, tmp_path: Path) -> None:
+    content = as_word2vec_binary(PLAIN, 3) if binary else as_word2vec_text(PLAIN, 3)
+    vectors = read_vectors(written(tmp_path, content), {"中文", "the", "absent"})
+    assert vectors.words == ("the", "中文")
+    assert vectors.matrix.tolist() == np.array([PLAIN[0][1], PLAIN[2][1]], np.float32).tolist()
+    nothing = read_vectors(written(tmp_path, content), set())
+    assert nothing.matrix.shape == (0, 3)
+
+
+def test_words_of_glove_may_hold_blanks_and_numbers(tmp_path: Path) -> None:
+    entries: Entries = [
+        *PLAIN,
+        (". . .", [1.0, 2.0, 3.0]),
+        ("area 51", [4.0, 5.0, 6.0]),
+        ("51", [7.0, 8.0, 9.0]),
+    ]
+    vectors = read_vectors(written(tmp_path, as_glove(entries)), {". . .", "area 51", "51"})
+    assert vectors.words == (". . .", "area 51", "51")
+    assert vectors.matrix.tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+
+
+def test_odd_blanks_are_parts_of_words(tmp_path: Path) -> None:
+    entries: Entries = [("a\u00a0b", [1.0, 2.0]), ("\u2028", [3.0, 4.0]), ("\u3000", [5.0, 6.0])]
+    assert read_vectors(written(tmp_path, as_glove(entries))).words == ("a\u00a0b", "\u2028", "\u3000")
+
+
+def test_a_byte_order_mark_is_taken_off(tmp_path: Path) -> None:
+    for content in (as_glove(PLAIN), as_word2vec_text(PLAIN, 3)):
+        assert read_vectors(written(tmp_path, b"\xef\xbb\xbf" + content)).words[0] == "the"
+
+
+def test_a_word_that_is_a_number_is_no_header(tmp_path: Path) -> None:
+    vectors = read_vectors(written(tmp_path, b"7 5\n8 1.5\n"))
+    assert vectors.words == ("7", "8")
+    assert vectors.matrix.tolist() == [[5.0], [1.5]]
+    assert read_vectors(written(tmp_path, b"2 1\n8 1.5\n9 2.5\n")).words == ("8", "9")
+
+
+def test_many_blocks_of_a_binary_file_are_read(tmp_path: Path) -> None:
+    # More than a block of the reader, with vectors and words across its borders.
+    entries: Entries = [(f"w{i}" * (1 + i % 3), [float(i)] * 101) for i in range(4000)]
+    vectors = read_vectors(written(tmp_path, as_word2vec_binary(entries, 101)))
+    assert vectors.words == tuple(word for word, _ in entries)
+    assert np.array_equal(vectors.matrix[:, 100], np.arange(4000))
+
+
+def test_a_word_that_is_no_utf8_hurts_only_when_it_is_read(tmp_path: Path) -> None:
+    bad = written(tmp_path, as_word2vec_text(PLAIN, 3).replace("naïve".encode(), b"na\xefve"))
+    assert read_vectors(bad, {"the"}).words == ("the",)
+    with pytest.raises(FormatError, match=r"not UTF-8, 'na.+ve', line 3: remove it, or read wanted"):
+        read_vectors(bad)
+
+
+TEXT = as_word2vec_text(PLAIN, 3)
+BINARY = as_word2vec_binary(PLAIN, 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", r"vectors is no file of word vectors: they would have 0 numbers"),
+        (b"hello world\nthis is text\n", r"is no file of word vectors"),
+        (b"3 0\n", "would have 0 numbers"),
+        (b"3 99999999\nab\n", "would have 99999999 numbers"),
+        (TEXT.replace(b" 0.25", b""), r"vectors:3 must hold a word and 3 numbers, and has 3 fields"),
+        (TEXT.replace(b"-1.0", b"x1"), r"vectors:2 .*could not convert"),
+        (TEXT.replace(b"-1.0", b"nan"), r"not finite in the vector of 'the', line 2"),
+        (TEXT.replace("naïve".encode(), b"the"), "has the word 'the' twice, as line 2 and 3: remove one"),
+        (TEXT.replace(b"3 3\n", b"4 3\n"), "says that there are 4 words, but there are 3: the file is cut"),
+        (TEXT.replace(b"3 3\n", b"2 3\n"), "says that there are 2 words, but there are 3"),
+        (b"\n".join(as_glove(PLAIN).split(b"\n")[:2])[:-4], "vectors:2 must hold a word and 3 numbers"),
+        (BINARY[:-6], "ends in word 3 of 3 .'中文'.: the file is cut short"),
+        (BINARY[:24], "ends in word 2 of 3 ..*: the file is cut short"),
+        (BINARY + b"more", "says that there are 3 words, but more follow"),
+        (BINARY.replace(b"3 3\n", b"2 3\n"), "says that there are 2 words, but more follow"),
+        (BINARY.replace("naïve".encode(), b"the"), "has the word 'the' twice, as word 1 and 2"),
+        (as_word2vec_binary([("a", [float("inf")] * 3)], 3), "not finite in the vector of 'a', word 1"),
+        (b"1 3\n" + b"\xff" * 9000, "has no end of word 1 of 1: it is no word2vec binary file"),
+        (gzip.compress(TEXT)[:-12], "ends in the middle of its compressed data"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(content: bytes, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=problem):
+        read_vectors(written(tmp_path, content))
+
+
+def test_another_size_than_asked_for_is_refused(tmp_path: Path) -> None:
+    for content in (as_glove(PLAIN), TEXT, BINARY):
+        for d in (2, 300):
+            with pytest.raises(
+                FormatError, match=f"has vectors of 3 numbers, and {d} are asked for: set d to 3"
+            ):
+                read_vectors(written(tmp_path, content), d=d)
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="there is no file"):
+        read_vectors(tmp_path / "absent.txt")
+    with pytest.raises(FormatError, match="is a folder"):
+        read_vectors(tmp_path)
+
+
+@given(st.binary(max_size=200) | st.builds(lambda b: b"3 2\n" + b, st.binary(max_size=100)))
+def test_any_bytes_are_read_or_refused_in_one_sentence(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = written(tmp_path_factory.mktemp("vectors"), content)
+    refused = ""
+    try:
+        vectors = read_vectors(path)
+    except FormatError as error:
+        refused = str(error)
+    else:
+        assert len(vectors.words) == len(set(vectors.words)) == len(vectors.matrix)
+    assert not refused or str(path) in refused
+
+
+def test_a_vocabulary_gets_a_row_for_each_symbol(tmp_path: Path) -> None:
+    path = written(tmp_path, as_glove([("the", [1.0, 2.0]), ("Cat", [3.0, 4.0]), ("cat", [5.0, 6.0])]))
+    matrix, known = vectors_for(path, ["<pad>", "<unk>", "THE", "Cat", "CAT", "dog"], d=2)
+    assert known.tolist() == [False, False, True, True, True, False]
+    assert matrix.tolist() == [[0, 0], [0, 0], [1, 2], [3, 4], [5, 6], [0, 0]]
+    assert matrix.dtype == np.float32
+    none, nothing_known = vectors_for(path, [])
+    assert none.shape == (0, 2)
+    assert nothing_known.shape == (0,)
