@@ -1,0 +1,41 @@
+r"""One attention: scores, softmax over the keys that may be looked at, and the weighted sum of the values.
+
+.. math::  a_{ij} = \mathrm{score}(q_i, k_j), \quad w_i = \mathrm{softmax}(a_i), \quad y_i = \sum_j w_{ij} v_j
+
+Bahdanau et al. 2015, section 3.1. Time O(t s d). A query that may look at nothing gets the zero vector, and
+no nan reaches any gradient. Knows nothing of heads: see :mod:`catena.attention.multihead`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from catena.attention.scores import Score, build_score
+from catena.numerics import masked_softmax
+
+
+class Attended(NamedTuple):
+    """What an attention gives: the weighted sums of the values, and the weights."""
+
+    context: Tensor
+    """``... t d_values``"""
+    weights: Tensor
+    """``... t s``: ``weights[..., i, j]`` is how much query ``i`` takes of value ``j``; rows sum to 1, or to
+    0."""
+
+
+def attend(
+    query: Float[Tensor, "*batch t d_query"],
+    keys: Float[Tensor, "*batch s d_keys"],
+    values: Float[Tensor, "*batch s d_values"],
+    mask: Bool[Tensor, "*#batch #t #s"] | None = None,
+    score: Score | None = None,
+) -> Attended:
+    """Look with each query at the values whose keys fit it; ``score`` is the scaled dot product by
+    default."""
+    score = score or build_score("scaled", query.shape[-1], keys.shape[-1])
+    weights = masked_softmax(score(query, keys), mask)
+    return Attended(weights @ values, weights)

@@ -1,0 +1,32 @@
+"""Masks of attention: ``mask[..., i, j]`` is True where query ``i`` may look at key ``j``."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from catena.shapes import mask_from_lengths
+
+
+def padding_mask(lengths: Int[Tensor, "*batch"], s: int) -> Bool[Tensor, "*batch 1 s"]:
+    """Every query may look at every real key; the axis of queries has size 1, to be broadcast."""
+    return mask_from_lengths(lengths, s)[..., None, :]
+
+
+def causal_mask(t: int, s: int, device: torch.device | None = None) -> Bool[Tensor, "t s"]:
+    """A query may look at its own position and all before it.
+
+    With more keys than queries, the queries are the last ``t`` of the ``s`` positions, as in a decoder that
+    keeps the keys of earlier steps.
+    """
+    positions = torch.arange(s - t, s, device=device)
+    return torch.arange(s, device=device) <= positions[:, None]
+
+
+def attention_mask(
+    lengths: Int[Tensor, "*batch"], t: int, causal: bool = False
+) -> Bool[Tensor, "*batch q t"]:
+    """The mask of a sequence of ``t`` positions that looks at itself: ``q`` is 1, or ``t`` if ``causal``."""
+    mask = padding_mask(lengths, t)
+    return mask & causal_mask(t, t, lengths.device) if causal else mask

@@ -1,0 +1,155 @@
+r"""Scores of attention: how well a query fits a key.
+
+=============  ==========================================  ===================================================
+``dot``        q · k                                       Luong et al. 2015, section 3.1
+``scaled``     q · k / sqrt(d)                             Vaswani et al. 2017, equation 1
+``cosine``     q · k / (|q| |k|)                           Graves et al. 2014, equation 6
+``bilinear``   q · W k                                     Luong et al. 2015, section 3.1 ("general")
+``additive``   v · tanh(W q + U k + b)                     Bahdanau et al. 2015, appendix A.1.2
+``hadamard``   v · (tanh(W q) ∘ tanh(U k))                 Kim et al. 2017 (low-rank bilinear pooling)
+=============  ==========================================  ===================================================
+
+Every score takes queries ``... t d_query`` and keys ``... s d_keys`` and gives ``... t s``. Time O(t s d),
+and O(t s) memory but for ``additive``, which holds O(t s d). Knows nothing of masks: see
+:mod:`catena.attention.attend`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catena.errors import ShapeError
+from catena.registry import Registry
+
+SCORES: Registry[type[Score]] = Registry("attention score")
+
+
+class Score(nn.Module, ABC):
+    """A number for every pair of a query and a key."""
+
+    @abstractmethod
+    def __init__(self, d_query: int, d_keys: int, d: int) -> None:
+        """``d`` is the size of the space both are mapped to, in the scores that have one."""
+        super().__init__()
+
+    @abstractmethod
+    def forward(
+        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    ) -> Float[Tensor, "*batch t s"]:
+        """``scores[..., i, j]`` says how well query ``i`` fits key ``j``."""
+
+
+def build_score(name: str, d_query: int, d_keys: int, d: int | None = None) -> Score:
+    """The score of this name for queries and keys of these sizes; ``d`` is by default the size of the
+    query."""
+    return SCORES[name](d_query, d_keys, d or d_query)
+
+
+def _must_agree(name: str, d_query: int, d_keys: int) -> None:
+    if d_query != d_keys:
+        raise ShapeError(
+            f"the {name} score needs queries and keys of one size, but they have {d_query} and {d_keys} "
+            "features: make them equal, or choose bilinear, additive or hadamard"
+        )
+
+
+@SCORES.register("dot")
+class DotScore(Score):
+    """q · k"""
+
+    def __init__(self, d_query: int, d_keys: int, d: int) -> None:
+        super().__init__(d_query, d_keys, d)
+        _must_agree("dot", d_query, d_keys)
+
+    def forward(
+        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    ) -> Float[Tensor, "*batch t s"]:
+        return query @ keys.transpose(-2, -1)
+
+
+@SCORES.register("scaled")
+class ScaledDotScore(Score):
+    """q · k / sqrt(d): products of independent unit features keep variance 1 whatever the size."""
+
+    def __init__(self, d_query: int, d_keys: int, d: int) -> None:
+        super().__init__(d_query, d_keys, d)
+        _must_agree("scaled", d_query, d_keys)
+        self.scale = 1 / math.sqrt(d_query)
+
+    def forward(
+        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    ) -> Float[Tensor, "*batch t s"]:
+        return (query * self.scale) @ keys.transpose(-2, -1)
+
+
+@SCORES.register("cosine")
+class CosineScore(Score):
+    """The cosine of the angle between query and key; 0 where either is the zero vector."""
+
+    def __init__(self, d_query: int, d_keys: int, d: int) -> None:
+        super().__init__(d_query, d_keys, d)
+        _must_agree("cosine", d_query, d_keys)
+
+    def forward(
+        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    ) -> Float[Tensor, "*batch t s"]:
+        return F.normalize(query, dim=-1) @ F.normalize(keys, dim=-1).transpose(-2, -1)
+
+
+@SCORES.register("bilinear")
+class BilinearScore(Score):
+    """q · W k"""
+
+    def __init__(self, d_query: int, d_keys: int, d: int) -> None:
+        super().__init__(d_query, d_keys, d)
+        self.keys = nn.Linear(d_keys, d_query, bias=False)
+
+    def forward(
+        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    ) -> Float[Tensor, "*batch t s"]:
+        return query @ self.keys(keys).transpose(-2, -1)
+
+
+@SCORES.register("additive")
+class AdditiveScore(Score):
+    """v · tanh(W q + U k + b)"""
+
+    def __init__(self, d_query: int, d_keys: int, d: int) -> None:
+        super().__init__(d_query, d_keys, d)
+        self.query = nn.Linear(d_query, d)
+        self.keys = nn.Linear(d_keys, d, bias=False)
+        self.weight = nn.Parameter(_one_output(d))
+
+    def forward(
+        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    ) -> Float[Tensor, "*batch t s"]:
+        pairs = self.query(query)[..., :, None, :] + self.keys(keys)[..., None, :, :]  # ... t s d
+        return torch.tanh(pairs) @ self.weight
+
+
+@SCORES.register("hadamard")
+class HadamardScore(Score):
+    """v · (tanh(W q) ∘ tanh(U k)): a bilinear score of rank d with squashed factors."""
+
+    def __init__(self, d_query: int, d_keys: int, d: int) -> None:
+        super().__init__(d_query, d_keys, d)
+        self.query = nn.Linear(d_query, d, bias=False)
+        self.keys = nn.Linear(d_keys, d, bias=False)
+        self.weight = nn.Parameter(_one_output(d))
+
+    def forward(
+        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    ) -> Float[Tensor, "*batch t s"]:
+        left = torch.tanh(self.query(query)) * self.weight
+        return left @ torch.tanh(self.keys(keys)).transpose(-2, -1)
+
+
+def _one_output(d: int) -> Float[Tensor, "d"]:
+    """The first weights of a map from ``d`` features to one number, as ``nn.Linear`` draws them."""
+    return torch.empty(d).uniform_(-1 / math.sqrt(d), 1 / math.sqrt(d))

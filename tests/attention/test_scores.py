@@ -1,0 +1,81 @@
+"""Scores of attention: each against its formula, one pair at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from catena.attention.scores import SCORES, Score, build_score
+from catena.errors import ShapeError, UnknownNameError
+
+Array = np.ndarray
+
+
+def matrix(layer: torch.nn.Linear) -> Array:
+    return layer.weight.detach().numpy()
+
+
+def formula(name: str, score: Score) -> Callable[[Array, Array], float]:
+    if name == "dot":
+        return lambda q, k: sum(q * k)
+    if name == "scaled":
+        return lambda q, k: sum(q * k) / math.sqrt(len(q))
+    if name == "cosine":
+        return lambda q, k: sum(q * k) / math.sqrt(sum(q * q) * sum(k * k))
+    if name == "bilinear":
+        return lambda q, k: q @ matrix(score.keys) @ k
+    v = score.weight.detach().numpy()
+    if name == "additive":
+        bias = score.query.bias.detach().numpy()
+        return lambda q, k: v @ np.tanh(matrix(score.query) @ q + matrix(score.keys) @ k + bias)
+    return lambda q, k: v @ (np.tanh(matrix(score.query) @ q) * np.tanh(matrix(score.keys) @ k))
+
+
+@pytest.mark.parametrize("name", list(SCORES))
+def test_each_score_equals_its_formula(name: str) -> None:
+    score = build_score(name, 4, 4, 3).double()
+    query, keys = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
+    scores = score(query, keys).detach().numpy()
+    assert scores.shape == (2, 3, 5)
+    pair = formula(name, score)
+    for b in range(2):
+        for i in range(3):
+            for j in range(5):
+                wanted = float(pair(query[b, i].numpy(), keys[b, j].numpy()))
+                assert scores[b, i, j] == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["bilinear", "additive", "hadamard"])
+def test_learned_scores_join_queries_and_keys_of_two_sizes(name: str) -> None:
+    score = build_score(name, 4, 6)
+    assert score(torch.randn(3, 4), torch.randn(5, 6)).shape == (3, 5)
+    score(torch.randn(3, 4), torch.randn(5, 6)).square().sum().backward()
+    assert all(p.grad is not None and (p.grad != 0).any() for p in score.parameters())
+
+
+@pytest.mark.parametrize("name", ["dot", "scaled", "cosine"])
+def test_plain_scores_refuse_two_sizes(name: str) -> None:
+    with pytest.raises(
+        ShapeError, match=f"the {name} score needs .* have 4 and 6 features: make them equal, or choose"
+    ):
+        build_score(name, 4, 6)
+
+
+def test_the_cosine_with_a_zero_vector_is_zero_with_finite_gradients() -> None:
+    query = torch.zeros(1, 3, requires_grad=True)
+    scores = build_score("cosine", 3, 3)(query, torch.randn(2, 3))
+    assert scores.tolist() == [[0.0, 0.0]]
+    scores.sum().backward()
+    assert query.grad is not None
+    assert query.grad.isfinite().all()
+
+
+def test_an_unknown_score_is_answered_with_the_nearest() -> None:
+    with pytest.raises(
+        UnknownNameError, match="no attention score is called 'aditive': did you mean 'additive'"
+    ):
+        build_score("aditive", 3, 3)
