@@ -1,0 +1,37 @@
+"""The interface of encoders: a sequence of vectors in, a sequence of vectors out.
+
+Two promises hold for every encoder, and ``tests/laws/encoder_laws.py`` checks them for each: the outputs at
+padded positions are exactly 0, and what stands at padded positions of the input, be it nan, changes nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.shapes import mask_from_lengths, read_axes
+
+
+class Encoder(nn.Module, ABC):
+    """Turns ``b t d_in`` into ``b t d_out``. A leaf sets the two sizes and writes :meth:`encode`."""
+
+    d_in: int
+    d_out: int
+
+    def forward(self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b t d_out"]:
+        """Encode each sequence of ``x``, of which the first ``lengths[i]`` positions are real."""
+        b, t, _ = read_axes("the input of the encoder", tuple(x.shape), "b t d_in", d_in=self.d_in).values()
+        if t == 0:
+            return x.new_zeros(b, 0, self.d_out)
+        lengths = lengths.to(x.device)
+        mask = mask_from_lengths(lengths, t)
+        padded = ~mask[..., None]
+        return self.encode(x.masked_fill(padded, 0.0), lengths, mask).masked_fill(padded, 0.0)
+
+    @abstractmethod
+    def encode(
+        self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b t d_out"]:
+        """The work itself: ``x`` is 0 at padded positions, and whatever is returned there is dropped."""

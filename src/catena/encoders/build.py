@@ -1,0 +1,178 @@
+"""From settings to encoders and poolings. A new kind of encoder is entered in ``ENCODERS`` under its
+``kind``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from catena.attention.multihead import MultiHeadAttention
+from catena.attention.scores import build_score
+from catena.embeddings.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
+from catena.encoders import pooling
+from catena.encoders.activations import build_activation
+from catena.encoders.base import Encoder
+from catena.encoders.cells import CoupledLSTM, Elman, GRUResetFirst, Leaky, PeepholeLSTM, Recurrence
+from catena.encoders.convolution import Convolution, ConvolutionLayer
+from catena.encoders.fused import FusedRecurrence
+from catena.encoders.highway import Highway, HighwayLayer
+from catena.encoders.initialise import initialise
+from catena.encoders.normalise import build_norm
+from catena.encoders.recurrent import Recurrent
+from catena.encoders.self_attentive import SelfAttentiveRecurrent
+from catena.encoders.settings import (
+    ConvolutionSettings,
+    EncoderSettings,
+    HighwaySettings,
+    PoolingSettings,
+    RecurrentSettings,
+    SelfAttentiveRecurrentSettings,
+    TextConvolutionSettings,
+    TransformerSettings,
+)
+from catena.encoders.text_convolution import TextConvolution
+from catena.encoders.transformer import Transformer, TransformerLayer
+from catena.registry import Registry
+
+ENCODERS: Registry[Callable[[Any, int], Encoder]] = Registry("encoder")
+
+
+def build_encoder(settings: EncoderSettings, d_in: int) -> Encoder:
+    """The encoder of these settings for vectors of size ``d_in``."""
+    return ENCODERS[settings.kind](settings, d_in)
+
+
+@ENCODERS.register("recurrent")
+def build_recurrent(settings: RecurrentSettings, d_in: int) -> Recurrent:
+    """Stacked recurrences, in one direction or both."""
+
+    def make(d_in: int, layer: int) -> Recurrence:
+        recurrence = build_recurrence(settings, d_in)
+        initialise(recurrence, settings.init, layer, settings.forget_bias)
+        return recurrence
+
+    return Recurrent(
+        d_in,
+        make,
+        n_layers=settings.n_layers,
+        bidirectional=settings.bidirectional,
+        connections=settings.connections,
+        dropout=settings.dropout,
+    )
+
+
+def build_recurrence(settings: RecurrentSettings, d_in: int) -> Recurrence:
+    """One layer in one direction, on torch's fused form where there is one."""
+    d, activation = settings.d, settings.activation
+    match settings.cell:
+        case "elman" if activation == "tanh":
+            return FusedRecurrence("elman_tanh", d_in, d)
+        case "elman" if activation == "relu":
+            return FusedRecurrence("elman_relu", d_in, d)
+        case "elman":
+            return Elman(d_in, d, build_activation(activation))
+        case "leaky":
+            return Leaky(d_in, d, build_activation(activation), settings.leak, settings.learn_leak)
+        case "lstm":
+            return FusedRecurrence("lstm", d_in, d)
+        case "peephole_lstm":
+            return PeepholeLSTM(d_in, d, settings.peephole)
+        case "coupled_lstm":
+            return CoupledLSTM(d_in, d)
+        case "gru":
+            return FusedRecurrence("gru", d_in, d)
+        case "gru_reset_first":
+            return GRUResetFirst(d_in, d)
+
+
+@ENCODERS.register("self_attentive_recurrent")
+def build_self_attentive_recurrent(
+    settings: SelfAttentiveRecurrentSettings, d_in: int
+) -> SelfAttentiveRecurrent:
+    """A recurrent encoder that attends to its own states."""
+    recurrent = build_recurrent(settings.recurrent, d_in)
+    score = build_score(settings.score, recurrent.d_out, recurrent.d_out)
+    return SelfAttentiveRecurrent(recurrent, score, causal=settings.causal)
+
+
+@ENCODERS.register("convolution")
+def build_convolution(settings: ConvolutionSettings, d_in: int) -> Convolution:
+    """Convolution layers that keep one vector for each position."""
+    width = settings.filters * len(settings.windows)
+    layers = [
+        ConvolutionLayer(
+            d_in if i == 0 else width,
+            settings.windows,
+            settings.filters,
+            build_activation(settings.activation),
+            build_norm(settings.norm, width),
+            padding=settings.padding,
+        )
+        for i in range(settings.n_layers)
+    ]
+    return Convolution(d_in, layers, residual=settings.residual, dropout=settings.dropout)
+
+
+def build_text_convolution(settings: TextConvolutionSettings, d_in: int) -> TextConvolution:
+    """Convolution and max over time: one vector for a whole text."""
+    return TextConvolution(
+        d_in,
+        settings.windows,
+        settings.filters,
+        padding=settings.padding,
+        activation=settings.activation,
+        norms=[build_norm(settings.norm, settings.filters) for _ in settings.windows],
+        k=settings.k,
+    )
+
+
+@ENCODERS.register("highway")
+def build_highway(settings: HighwaySettings, d_in: int) -> Highway:
+    """Highway layers of the input's own size."""
+    layers = [
+        HighwayLayer(d_in, build_activation(settings.activation), carry=settings.carry, bias=settings.bias)
+        for _ in range(settings.n_layers)
+    ]
+    return Highway(d_in, layers)
+
+
+@ENCODERS.register("transformer")
+def build_transformer(settings: TransformerSettings, d_in: int) -> Transformer:
+    """A Transformer encoder."""
+    layers = []
+    for i in range(settings.n_layers):
+        rotate = RotaryPositions(settings.d // settings.n_heads) if settings.positions == "rotary" else None
+        layer = TransformerLayer(
+            MultiHeadAttention(settings.d, settings.n_heads, dropout=settings.dropout, rotate=rotate),
+            settings.d_feed,
+            build_activation(settings.activation),
+            norm_first=settings.norm == "pre",
+            dropout=settings.dropout,
+        )
+        if settings.init == "depth_scaled":
+            layer.shrink(i + 1)
+        layers.append(layer)
+    positions: nn.Module | None = None
+    if settings.positions == "sinusoidal":
+        positions = SinusoidalPositions(settings.d)
+    elif settings.positions == "learned":
+        positions = LearnedPositions(settings.max_length, settings.d)
+    return Transformer(d_in, layers, positions=positions, causal=settings.causal, dropout=settings.dropout)
+
+
+POOLINGS: Registry[Callable[[PoolingSettings, int], pooling.Pooling]] = Registry("pooling")
+POOLINGS.register("last")(lambda settings, d_in: pooling.LastPooling(d_in))
+POOLINGS.register("first_last")(lambda settings, d_in: pooling.FirstLastPooling(d_in))
+POOLINGS.register("ends")(lambda settings, d_in: pooling.EndsPooling(d_in))
+POOLINGS.register("max")(lambda settings, d_in: pooling.MaxPooling(d_in))
+POOLINGS.register("min")(lambda settings, d_in: pooling.MinPooling(d_in))
+POOLINGS.register("mean")(lambda settings, d_in: pooling.MeanPooling(d_in))
+POOLINGS.register("attention")(lambda settings, d_in: pooling.AttentionPooling(d_in, settings.d_attention))
+POOLINGS.register("k_max")(lambda settings, d_in: pooling.KMaxPooling(d_in, settings.k))
+
+
+def build_pooling(settings: PoolingSettings, d_in: int) -> pooling.Pooling:
+    """The pooling of these settings for vectors of size ``d_in``."""
+    return POOLINGS[settings.kind](settings, d_in)

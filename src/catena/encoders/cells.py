@@ -1,0 +1,224 @@
+r"""Recurrences written step by step: Elman and leaky units, LSTMs with peepholes or coupled gates, the first
+GRU.
+
+A recurrence is one layer in one direction. Its input maps are taken out of the loop into one product; a step
+then costs O(g d²) for each sequence, with g gates. Those that torch has in fused form are in
+:mod:`catena.encoders.fused`.
+
+The blocks of ``weight_x``, ``weight_h`` and ``bias`` stand in the order that each class names. σ is the
+logistic function, ∘ the product by elements; h_0 = c_0 = 0 unless a state is given.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+State = tuple[Tensor, ...]
+"""What a recurrence remembers, each ``b d``; the first is h."""
+
+
+class Recurrence(nn.Module, ABC):
+    """One recurrent layer in one direction, over time-major input."""
+
+    d_in: int
+    d: int
+    n_states: int
+
+    @abstractmethod
+    def forward(
+        self, x: Float[Tensor, "t b d_in"], state: State | None = None
+    ) -> tuple[Float[Tensor, "t b d"], State]:
+        """The outputs h_1 … h_t and the state after the last step, with which a later call may go on."""
+
+    @abstractmethod
+    def input_blocks(self) -> list[Tensor]:
+        """Views of the matrices that read x, one ``d d_in`` for each gate."""
+
+    @abstractmethod
+    def recurrent_blocks(self) -> list[Tensor]:
+        """Views of the matrices that read h or c, each ``d d``."""
+
+    @abstractmethod
+    def vectors(self) -> list[Tensor]:
+        """Biases, and whatever else is no matrix and starts at 0."""
+
+    @abstractmethod
+    def forget_biases(self) -> list[Tensor]:
+        """Views of the biases, each ``d``, whose sum is the bias of the forget gate; empty where there is
+        none."""
+
+    def start(self, b: int, like: Tensor) -> State:
+        """The state before the first step: zeros."""
+        return tuple(like.new_zeros(b, self.d) for _ in range(self.n_states))
+
+
+class StepRecurrence(Recurrence):
+    """A recurrence that runs as a loop over steps."""
+
+    def __init__(self, d_in: int, d: int, n_gates: int, n_states: int) -> None:
+        super().__init__()
+        self.d_in, self.d, self.n_gates, self.n_states = d_in, d, n_gates, n_states
+        bound = 1 / math.sqrt(d)
+        self.weight_x = nn.Parameter(torch.empty(n_gates * d, d_in).uniform_(-bound, bound))
+        self.weight_h = nn.Parameter(torch.empty(n_gates * d, d).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(n_gates * d).uniform_(-bound, bound))
+
+    @abstractmethod
+    def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
+        """One step, from W_x x + b of all gates and the state before it."""
+
+    def forward(
+        self, x: Float[Tensor, "t b d_in"], state: State | None = None
+    ) -> tuple[Float[Tensor, "t b d"], State]:
+        state = state or self.start(x.shape[1], x)
+        outputs = []
+        for projected in F.linear(x, self.weight_x, self.bias).unbind(0):
+            state = self.step(projected, state)
+            outputs.append(state[0])
+        return torch.stack(outputs), state
+
+    def input_blocks(self) -> list[Tensor]:
+        return list(self.weight_x.chunk(self.n_gates))
+
+    def recurrent_blocks(self) -> list[Tensor]:
+        return list(self.weight_h.chunk(self.n_gates))
+
+    def vectors(self) -> list[Tensor]:
+        return [self.bias]
+
+    def forget_biases(self) -> list[Tensor]:
+        return []
+
+
+class Elman(StepRecurrence):
+    r""":math:`h_t = f(U x_t + W h_{t-1} + b)`
+
+    Elman 1990; Goodfellow et al. 2016, equations 10.8 and 10.9, with any activation f.
+    """
+
+    def __init__(self, d_in: int, d: int, activation: nn.Module) -> None:
+        super().__init__(d_in, d, n_gates=1, n_states=1)
+        self.activation = activation
+
+    def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
+        return (self.activation(torch.addmm(projected, state[0], self.weight_h.t())),)
+
+
+class Leaky(StepRecurrence):
+    r""":math:`h_t = (1 - a) \circ h_{t-1} + a \circ f(U x_t + W h_{t-1} + b)`
+
+    Leaky units (Jaeger et al. 2007; Goodfellow et al. 2016, section 10.9.2). The share a is fixed, or learned
+    for each unit as the logistic function of a free number, so that it stays between 0 and 1.
+    """
+
+    def __init__(
+        self, d_in: int, d: int, activation: nn.Module, leak: float, learn_leak: bool = False
+    ) -> None:
+        super().__init__(d_in, d, n_gates=1, n_states=1)
+        self.activation = activation
+        self.leak = leak
+        self.leak_logit = nn.Parameter(torch.full((d,), math.log(leak / (1 - leak)))) if learn_leak else None
+
+    def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
+        (h,) = state
+        new = self.activation(torch.addmm(projected, h, self.weight_h.t()))
+        return (torch.lerp(h, new, self.leak if self.leak_logit is None else self.leak_logit.sigmoid()),)
+
+
+class PeepholeLSTM(StepRecurrence):
+    r"""An LSTM whose gates see the memory.
+
+    .. math::
+        f_t &= \sigma(W_f [c_{t-1}, h_{t-1}, x_t] + b_f) \\
+        i_t &= \sigma(W_i [c_{t-1}, h_{t-1}, x_t] + b_i) \\
+        c_t &= f_t \circ c_{t-1} + i_t \circ \tanh(W_c [h_{t-1}, x_t] + b_c) \\
+        o_t &= \sigma(W_o [c_t, h_{t-1}, x_t] + b_o) \qquad h_t = o_t \circ \tanh(c_t)
+
+    The output gate sees the new memory c_t. With ``diagonal`` peepholes each unit sees its own memory alone:
+    the part of the matrices that reads c is diagonal (Gers & Schmidhuber 2000; Graves 2013, equations 7 to
+    11). Blocks: i, f, c, o; peepholes: i, f, o.
+    """
+
+    def __init__(self, d_in: int, d: int, peephole: Literal["full", "diagonal"] = "full") -> None:
+        super().__init__(d_in, d, n_gates=4, n_states=2)
+        self.full = peephole == "full"
+        bound = 1 / math.sqrt(d)
+        self.peepholes = nn.Parameter(torch.empty((3 * d, d) if self.full else 3 * d).uniform_(-bound, bound))
+
+    def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
+        h, c = state
+        gates = torch.addmm(projected, h, self.weight_h.t())
+        before, after = self.peepholes.split([2 * self.d, self.d])
+        i, f = torch.sigmoid(gates[:, : 2 * self.d] + self._look(c, before)).chunk(2, dim=1)
+        c = f * c + i * torch.tanh(gates[:, 2 * self.d : 3 * self.d])
+        o = torch.sigmoid(gates[:, 3 * self.d :] + self._look(c, after))
+        return o * torch.tanh(c), c
+
+    def _look(self, c: Tensor, peepholes: Tensor) -> Tensor:
+        if self.full:
+            return c @ peepholes.t()
+        return (c[:, None] * peepholes.view(-1, self.d)).flatten(1)
+
+    def recurrent_blocks(self) -> list[Tensor]:
+        return [*super().recurrent_blocks(), *(self.peepholes.chunk(3) if self.full else ())]
+
+    def vectors(self) -> list[Tensor]:
+        return [self.bias] if self.full else [self.bias, self.peepholes]
+
+    def forget_biases(self) -> list[Tensor]:
+        return [self.bias[self.d : 2 * self.d]]
+
+
+class CoupledLSTM(StepRecurrence):
+    r"""An LSTM that takes in exactly what it forgets: i = 1 - f, two gates in place of three.
+
+    .. math::
+        f_t &= \sigma(W_f [h_{t-1}, x_t] + b_f) \qquad o_t = \sigma(W_o [h_{t-1}, x_t] + b_o) \\
+        c_t &= f_t \circ c_{t-1} + (1 - f_t) \circ \tanh(W_c [h_{t-1}, x_t] + b_c) \\
+        h_t &= o_t \circ \tanh(c_t)
+
+    Greff et al. 2017, who call it CIFG. Blocks: f, o, c.
+    """
+
+    def __init__(self, d_in: int, d: int) -> None:
+        super().__init__(d_in, d, n_gates=3, n_states=2)
+
+    def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
+        h, c = state
+        gates = torch.addmm(projected, h, self.weight_h.t())
+        f, o = torch.sigmoid(gates[:, : 2 * self.d]).chunk(2, dim=1)
+        c = torch.lerp(torch.tanh(gates[:, 2 * self.d :]), c, f)
+        return o * torch.tanh(c), c
+
+    def forget_biases(self) -> list[Tensor]:
+        return [self.bias[: self.d]]
+
+
+class GRUResetFirst(StepRecurrence):
+    r"""The GRU as it was first written, the reset gate before the product.
+
+    .. math::
+        z_t &= \sigma(U_z x_t + W_z h_{t-1} + b_z) \qquad r_t = \sigma(U_r x_t + W_r h_{t-1} + b_r) \\
+        \tilde h_t &= \tanh(U x_t + W (r_t \circ h_{t-1}) + b) \\
+        h_t &= (1 - z_t) \circ h_{t-1} + z_t \circ \tilde h_t
+
+    Cho et al. 2014, section 2.3 (there z and 1 - z are exchanged). torch's fused form resets after the
+    product, and is another function. Blocks: z, r, h̃.
+    """
+
+    def __init__(self, d_in: int, d: int) -> None:
+        super().__init__(d_in, d, n_gates=3, n_states=1)
+
+    def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
+        (h,) = state
+        to_gates, to_new = self.weight_h.split([2 * self.d, self.d])
+        z, r = torch.sigmoid(torch.addmm(projected[:, : 2 * self.d], h, to_gates.t())).chunk(2, dim=1)
+        new = torch.tanh(torch.addmm(projected[:, 2 * self.d :], r * h, to_new.t()))
+        return (torch.lerp(h, new, z),)

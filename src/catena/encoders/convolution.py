@@ -1,0 +1,74 @@
+r"""Convolution over the positions of a sequence, with windows of several sizes.
+
+.. math::  c^w_i = f\Big(b + \sum_{j=0}^{w-1} K_j\, x_{i - \ell + j}\Big)
+
+with zeros beyond both ends. ``same`` padding has :math:`\ell = \lfloor (w-1)/2 \rfloor`, so that the window
+is centred; ``causal`` has :math:`\ell = w - 1`, so that it ends at i. Collobert et al. 2011, section 3.2.2.
+Time O(t w d_in filters) for each window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catena.encoders.base import Encoder
+from catena.encoders.normalise import Norm
+
+
+class ConvolutionLayer(nn.Module):
+    """Windows of several sizes side by side, a norm and an activation: ``filters`` features for each size.
+
+    Works on ``b t d`` that is 0 at padding, and gives zeros there.
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        windows: Sequence[int],
+        filters: int,
+        activation: nn.Module,
+        norm: Norm,
+        *,
+        padding: Literal["same", "causal"] = "same",
+    ) -> None:
+        super().__init__()
+        self.d_out = filters * len(windows)
+        self.windows, self.causal = tuple(windows), padding == "causal"
+        self.convolutions = nn.ModuleList(nn.Conv1d(d_in, filters, window) for window in windows)
+        self.activation, self.norm = activation, norm
+
+    def forward(self, x: Float[Tensor, "b t d_in"], mask: Bool[Tensor, "b t"]) -> Float[Tensor, "b t d_out"]:
+        channels = x.transpose(1, 2)
+        found = []
+        for window, convolution in zip(self.windows, self.convolutions, strict=True):
+            before = window - 1 if self.causal else (window - 1) // 2
+            found.append(convolution(F.pad(channels, (before, window - 1 - before))))
+        features = self.norm(torch.cat(found, dim=1).transpose(1, 2), mask)
+        return self.activation(features).masked_fill(~mask[..., None], 0.0)
+
+
+class Convolution(Encoder):
+    """Convolution layers one after the other; with ``residual``, a layer's input is added where the sizes
+    agree."""
+
+    def __init__(
+        self, d_in: int, layers: Sequence[ConvolutionLayer], *, residual: bool = False, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.d_in, self.d_out, self.residual = d_in, layers[-1].d_out, residual
+        self.layers = nn.ModuleList(layers)
+        self.dropout = nn.Dropout(dropout)
+
+    def encode(
+        self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b t d_out"]:
+        for i, layer in enumerate(self.layers):
+            above = layer(self.dropout(x) if i > 0 else x, mask)
+            x = above + x if self.residual and above.shape == x.shape else above
+        return x

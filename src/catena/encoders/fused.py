@@ -1,0 +1,66 @@
+r"""Recurrences that torch runs in one fused call: tanh and ReLU Elman networks, LSTM, and GRU with the reset
+after the product.
+
+.. math::
+    \text{elman} &\quad h_t = f(U x_t + b + W h_{t-1} + b') \\
+    \text{lstm} &\quad i, f, o = \sigma(\cdot) \quad g = \tanh(\cdot) \quad
+                c_t = f \circ c_{t-1} + i \circ g \quad h_t = o \circ \tanh c_t \\
+    \text{gru} &\quad \tilde h_t = \tanh(U x_t + b + r_t \circ (W h_{t-1} + b')) \quad
+                h_t = (1 - z_t) \circ \tilde h_t + z_t \circ h_{t-1}
+
+each dot standing for :math:`U x_t + b + W h_{t-1} + b'` of its gate. Hochreiter & Schmidhuber 1997 with the
+forget gate of Gers et al. 2000; Cho et al. 2014. Time O(t g d²), with g gates.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from catena.encoders.cells import Recurrence, State
+
+FusedName = Literal["elman_tanh", "elman_relu", "lstm", "gru"]
+
+
+class FusedRecurrence(Recurrence):
+    """One of torch's own recurrent networks, one layer in one direction.
+
+    Blocks: i, f, g, o for ``lstm``; r, z, h̃ for ``gru``.
+    """
+
+    def __init__(self, name: FusedName, d_in: int, d: int) -> None:
+        super().__init__()
+        self.name, self.d_in, self.d = name, d_in, d
+        self.n_states = 2 if name == "lstm" else 1
+        self.n_gates = {"lstm": 4, "gru": 3}.get(name, 1)
+        self.network: nn.RNNBase
+        if name == "lstm":
+            self.network = nn.LSTM(d_in, d)
+        elif name == "gru":
+            self.network = nn.GRU(d_in, d)
+        else:
+            self.network = nn.RNN(d_in, d, nonlinearity=name.removeprefix("elman_"))
+
+    def forward(
+        self, x: Float[Tensor, "t b d_in"], state: State | None = None
+    ) -> tuple[Float[Tensor, "t b d"], State]:
+        if self.name == "lstm":
+            given = None if state is None else (state[0][None], state[1][None])
+            outputs, (h, c) = self.network(x, given)
+            return outputs, (h[0], c[0])
+        outputs, h = self.network(x, None if state is None else state[0][None])
+        return outputs, (h[0],)
+
+    def input_blocks(self) -> list[Tensor]:
+        return list(cast(Tensor, self.network.weight_ih_l0).chunk(self.n_gates))
+
+    def recurrent_blocks(self) -> list[Tensor]:
+        return list(cast(Tensor, self.network.weight_hh_l0).chunk(self.n_gates))
+
+    def vectors(self) -> list[Tensor]:
+        return [cast(Tensor, self.network.bias_ih_l0), cast(Tensor, self.network.bias_hh_l0)]
+
+    def forget_biases(self) -> list[Tensor]:
+        return [bias[self.d : 2 * self.d] for bias in self.vectors()] if self.name == "lstm" else []

@@ -1,0 +1,178 @@
+r"""Poolings: the vectors of all positions become one.
+
+==============  ============================================================================================
+``last``        h_n
+``first_last``  [h_1; h_n]
+``ends``        the last state of each direction of a bidirectional encoder: h_n of the first half of the
+                features, h_1 of the second half
+``max``         the largest value of each feature (Collobert et al. 2011, section 3.2.2)
+``min``         the smallest
+``mean``        (h_1 + … + h_n) / n
+``attention``   Σ a_i h_i, a = softmax(v · tanh(W h_i + b)): additive attention with a learned query
+                (Yang et al. 2016, equations 5 to 7)
+``k_max``       the k largest values of each feature in the order of the text, zeros where there are fewer
+                (Kalchbrenner et al. 2014, section 3.2)
+==============  ============================================================================================
+
+They serve the states of an encoder and the outputs of each step, such as scores of labels, alike. Padding
+changes nothing, and a sequence of length 0 gives zeros. Time O(t d); attention O(t d d_attention), k-max O(t
+d log t).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.errors import ShapeError
+from catena.numerics import NEVER, masked_softmax
+from catena.shapes import mask_from_lengths, read_axes
+
+
+class Pooling(nn.Module, ABC):
+    """Turns ``b t d`` into ``b d_out``. A leaf sets the sizes and writes :meth:`pool`."""
+
+    d_in: int
+    d_out: int
+
+    def __init__(self, d_in: int, d_out: int) -> None:
+        super().__init__()
+        self.d_in, self.d_out = d_in, d_out
+
+    def forward(self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b d_out"]:
+        """Pool each sequence, of which the first ``lengths[i]`` positions are real."""
+        sizes = read_axes("the input of the pooling", tuple(states.shape), "b t d", d=self.d_in)
+        if sizes["t"] == 0:
+            return states.new_zeros(sizes["b"], self.d_out)
+        lengths = lengths.to(states.device)
+        mask = mask_from_lengths(lengths, sizes["t"])
+        states = states.masked_fill(~mask[..., None], 0.0)
+        return self.pool(states, lengths, mask).masked_fill((lengths == 0)[:, None], 0.0)
+
+    @abstractmethod
+    def pool(
+        self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b d_out"]:
+        """The work itself: ``states`` are 0 at padding, and rows of length 0 are dropped afterwards."""
+
+
+class LastPooling(Pooling):
+    """h_n"""
+
+    def __init__(self, d_in: int) -> None:
+        super().__init__(d_in, d_in)
+
+    def pool(
+        self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b d_out"]:
+        return _last(states, lengths)
+
+
+class FirstLastPooling(Pooling):
+    """[h_1; h_n]"""
+
+    def __init__(self, d_in: int) -> None:
+        super().__init__(d_in, 2 * d_in)
+
+    def pool(
+        self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b d_out"]:
+        return torch.cat((states[:, 0], _last(states, lengths)), dim=-1)
+
+
+class EndsPooling(Pooling):
+    """The last state of each direction: that of the backward one stands at the first position."""
+
+    def __init__(self, d_in: int) -> None:
+        super().__init__(d_in, d_in)
+        if d_in % 2:
+            raise ShapeError(
+                f"ends pooling needs the states of two directions, but their size {d_in} is odd: "
+                "use it with a bidirectional encoder, or choose last or first_last"
+            )
+
+    def pool(
+        self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b d_out"]:
+        half = self.d_in // 2
+        return torch.cat((_last(states[..., :half], lengths), states[:, 0, half:]), dim=-1)
+
+
+class MaxPooling(Pooling):
+    """The largest value of each feature."""
+
+    def __init__(self, d_in: int) -> None:
+        super().__init__(d_in, d_in)
+
+    def pool(
+        self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b d_out"]:
+        return states.masked_fill(~mask[..., None], NEVER).amax(dim=1)
+
+
+class MinPooling(Pooling):
+    """The smallest value of each feature."""
+
+    def __init__(self, d_in: int) -> None:
+        super().__init__(d_in, d_in)
+
+    def pool(
+        self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b d_out"]:
+        return states.masked_fill(~mask[..., None], -NEVER).amin(dim=1)
+
+
+class MeanPooling(Pooling):
+    """(h_1 + … + h_n) / n"""
+
+    def __init__(self, d_in: int) -> None:
+        super().__init__(d_in, d_in)
+
+    def pool(
+        self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b d_out"]:
+        return states.sum(dim=1) / lengths.clamp(min=1)[:, None].to(states.dtype)
+
+
+class AttentionPooling(Pooling):
+    """Σ a_i h_i, with a = softmax(v · tanh(W h_i + b)); b is what the learned query comes to."""
+
+    def __init__(self, d_in: int, d_attention: int) -> None:
+        super().__init__(d_in, d_in)
+        self.keys = nn.Linear(d_in, d_attention)
+        self.score = nn.Linear(d_attention, 1, bias=False)
+
+    def pool(
+        self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b d_out"]:
+        return (self.weights(states, mask)[:, None, :] @ states)[:, 0]
+
+    def weights(self, states: Float[Tensor, "b t d"], mask: Bool[Tensor, "b t"]) -> Float[Tensor, "b t"]:
+        """How much each position counts: 0 at padding, and 1 in all."""
+        return masked_softmax(self.score(torch.tanh(self.keys(states)))[..., 0], mask)
+
+
+class KMaxPooling(Pooling):
+    """The ``k`` largest values of each feature, first those of the earliest position: ``k`` blocks of size
+    ``d_in``."""
+
+    def __init__(self, d_in: int, k: int) -> None:
+        super().__init__(d_in, k * d_in)
+        self.k = k
+
+    def pool(
+        self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b d_out"]:
+        k = min(self.k, states.shape[1])
+        # Where fewer than k are real, padding is taken too; it stands last, and its value is 0.
+        best = states.masked_fill(~mask[..., None], NEVER).topk(k, dim=1).indices.sort(dim=1).values
+        kept = states.gather(1, best)
+        return nn.functional.pad(kept, (0, 0, 0, self.k - k)).flatten(1)
+
+
+def _last(states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b d"]:
+    ends = (lengths - 1).clamp(min=0)
+    return states[torch.arange(len(states), device=states.device), ends]

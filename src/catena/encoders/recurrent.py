@@ -1,0 +1,106 @@
+r"""Recurrent encoders: recurrences stacked, in one direction or both.
+
+.. math::  \overrightarrow{h}_i = \mathrm{cell}(x_i, \overrightarrow{h}_{i-1}) \qquad
+           \overleftarrow{h}_i = \mathrm{cell}'(x_i, \overleftarrow{h}_{i+1}) \qquad
+           y_i = [\overrightarrow{h}_i; \overleftarrow{h}_i]
+
+Schuster & Paliwal 1997; Goodfellow et al. 2016, section 10.3. Time O(t g d²) for each layer and direction,
+with g gates.
+
+Padding stands behind the real positions, where it cannot reach them; the backward direction reads each
+sequence reversed within its own length. This is exact, and for batches of like lengths faster than packed
+sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.encoders.base import Encoder
+from catena.encoders.cells import Recurrence
+
+
+class Recurrent(Encoder):
+    """A stack of recurrences.
+
+    Args:
+        make: makes the recurrence of one direction of one layer, given its input size and the layer's number,
+            from 1.
+        connections: ``residual`` adds a layer's input to its output where the sizes agree (He et al. 2016);
+            ``skip`` feeds ``x`` to every layer beside the states below, and gives the states of all layers
+            (Graves 2013, section 2).
+
+    Of the ``d_out`` features the first half is of the forward direction and the second half of the backward
+    one.
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        make: Callable[[int, int], Recurrence],
+        *,
+        n_layers: int = 1,
+        bidirectional: bool = False,
+        connections: Literal["none", "residual", "skip"] = "none",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.d_in, self.bidirectional, self.connections = d_in, bidirectional, connections
+        self.forwards, self.backwards = nn.ModuleList(), nn.ModuleList()
+        width = d_in
+        for layer in range(1, n_layers + 1):
+            wanted = width + d_in if connections == "skip" and layer > 1 else width
+            ahead = make(wanted, layer)
+            self.forwards.append(ahead)
+            if bidirectional:
+                self.backwards.append(make(wanted, layer))
+            width = ahead.d * (2 if bidirectional else 1)
+        self.d_out = width * (n_layers if connections == "skip" else 1)
+        self.dropout = nn.Dropout(dropout)
+
+    def encode(
+        self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b t d_out"]:
+        first = below = x.transpose(0, 1).contiguous()  # t b d
+        order = _reversed_rows(lengths, x.shape[1]) if self.bidirectional else None
+        layers: list[tuple[Tensor, ...]] = []
+        for i in range(len(self.forwards)):
+            read = self.dropout(below) if i > 0 else below
+            if i > 0 and self.connections == "skip":
+                read = torch.cat((read, first), dim=-1)
+            layers.append(self._layer(i, read, order))
+            above = torch.cat(layers[-1], dim=-1)
+            below = above + below if self.connections == "residual" and above.shape == below.shape else above
+        if self.connections == "skip":
+            below = torch.cat(
+                [states for direction in zip(*layers, strict=True) for states in direction], dim=-1
+            )
+        return below.transpose(0, 1)
+
+    def _layer(self, i: int, x: Float[Tensor, "t b d"], order: Int[Tensor, "n"] | None) -> tuple[Tensor, ...]:
+        ahead, _ = self.forwards[i](x)
+        if order is None:
+            return (ahead,)
+        back, _ = self.backwards[i](_take_rows(x, order))
+        return ahead, _take_rows(back, order)
+
+
+def _reversed_rows(lengths: Int[Tensor, "b"], t: int) -> Int[Tensor, "n"]:
+    """For the rows of a time-major batch laid end to end: where each sequence, read backwards, finds its
+    vectors.
+
+    Padding stays where it is, so taking rows twice gives the first order back.
+    """
+    b = lengths.shape[0]
+    here = torch.arange(t, device=lengths.device)[:, None]
+    there = torch.where(here < lengths, lengths - 1 - here, here)  # t b
+    return (there * b + torch.arange(b, device=lengths.device)).flatten()
+
+
+def _take_rows(x: Float[Tensor, "t b d"], rows: Int[Tensor, "n"]) -> Float[Tensor, "t b d"]:
+    return x.flatten(0, 1).index_select(0, rows).view_as(x)

@@ -1,0 +1,72 @@
+"""From settings to encoders: every kind and every cell is built, with the sizes it promises."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+import torch
+
+from catena.encoders.build import ENCODERS, POOLINGS, build_encoder, build_pooling, build_recurrence
+from catena.encoders.cells import CoupledLSTM, Elman, GRUResetFirst, Leaky, PeepholeLSTM
+from catena.encoders.fused import FusedRecurrence
+from catena.encoders.settings import (
+    CellName,
+    EncoderSettings,
+    PoolingName,
+    PoolingSettings,
+    RecurrentSettings,
+)
+
+SECTIONS = get_args(get_args(EncoderSettings)[0])
+
+
+def test_there_is_a_builder_for_every_kind() -> None:
+    assert {section().kind for section in SECTIONS} == set(ENCODERS)
+    assert set(get_args(PoolingName)) == set(POOLINGS)
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
+def test_the_default_of_every_kind_is_built_and_runs(section: type[EncoderSettings]) -> None:
+    encoder = build_encoder(section(), 12)
+    y = encoder(torch.randn(2, 3, 12), torch.tensor([3, 1]))
+    assert encoder.d_in == 12
+    assert y.shape == (2, 3, encoder.d_out)
+
+
+@pytest.mark.parametrize("kind", get_args(PoolingName))
+def test_every_pooling_is_built_with_the_size_it_promises(kind: str) -> None:
+    pooling = build_pooling(PoolingSettings(kind=kind, k=3), 12)
+    assert pooling(torch.randn(2, 5, 12), torch.tensor([5, 1])).shape == (2, pooling.d_out)
+    assert pooling.d_out == {"first_last": 24, "k_max": 36}.get(kind, 12)
+
+
+def test_standard_cells_are_fused_and_the_others_step() -> None:
+    classes = {
+        "elman": FusedRecurrence,
+        "lstm": FusedRecurrence,
+        "gru": FusedRecurrence,
+        "leaky": Leaky,
+        "peephole_lstm": PeepholeLSTM,
+        "coupled_lstm": CoupledLSTM,
+        "gru_reset_first": GRUResetFirst,
+    }
+    assert set(classes) == set(get_args(CellName))
+    for cell, expected in classes.items():
+        assert type(build_recurrence(RecurrentSettings(cell=cell), 3)) is expected
+    for activation in ("identity", "sigmoid", "hard_tanh"):
+        assert type(build_recurrence(RecurrentSettings(cell="elman", activation=activation), 3)) is Elman
+    relu = build_recurrence(RecurrentSettings(cell="elman", activation="relu"), 3)
+    assert isinstance(relu, FusedRecurrence)
+    assert relu.network.nonlinearity == "relu"
+
+
+def test_widths_of_stacked_recurrent_encoders() -> None:
+    for options, d_out in (
+        ({"bidirectional": False}, 5),
+        ({}, 10),
+        ({"n_layers": 3}, 10),
+        ({"n_layers": 3, "connections": "skip"}, 30),
+        ({"n_layers": 3, "connections": "skip", "bidirectional": False}, 15),
+    ):
+        assert build_encoder(RecurrentSettings(d=5, **options), 4).d_out == d_out

@@ -1,0 +1,122 @@
+"""Poolings: each against plain loops over the real positions, exact under padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from catena.encoders.build import build_encoder, build_pooling
+from catena.encoders.pooling import AttentionPooling, EndsPooling, Pooling
+from catena.encoders.settings import PoolingSettings, RecurrentSettings
+from catena.errors import ShapeError
+from tests.oracle.attention import softmax
+from tests.oracle.convolution import k_largest
+
+LENGTHS = torch.tensor([4, 7, 1, 6])
+WANTED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "last": lambda h: h[-1],
+    "first_last": lambda h: np.concatenate((h[0], h[-1])),
+    "ends": lambda h: np.concatenate((h[-1, :3], h[0, 3:])),
+    "max": lambda h: h.max(axis=0),
+    "min": lambda h: h.min(axis=0),
+    "mean": lambda h: np.array([sum(column) / len(column) for column in h.T]),
+    "k_max": lambda h: np.array([k_largest(column, 3) for column in h.T]).T.ravel(),
+}
+KINDS = [*WANTED, "attention"]
+
+
+def build(kind: str) -> Pooling:
+    return build_pooling(PoolingSettings(kind=kind, k=3, d_attention=5), 6).double()
+
+
+def batch(t: int = 7) -> Tensor:
+    return torch.randn(4, t, 6, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("kind", list(WANTED))
+def test_each_pooling_equals_plain_loops(kind: str) -> None:
+    pooling, states = build(kind), batch()
+    pooled = pooling(states, LENGTHS)
+    assert pooled.shape == (4, pooling.d_out)
+    for row, h, n in zip(pooled, states, LENGTHS.tolist(), strict=True):
+        np.testing.assert_allclose(row.numpy(), WANTED[kind](h[:n].numpy()), atol=1e-14)
+
+
+def test_attention_equals_plain_loops() -> None:
+    pooling = AttentionPooling(6, 5).double()
+    states = batch()
+    pooled = pooling(states, LENGTHS).detach().numpy()
+    w, b = pooling.keys.weight.detach().numpy(), pooling.keys.bias.detach().numpy()
+    v = pooling.score.weight[0].detach().numpy()
+    for row, h, n in zip(pooled, states.numpy(), LENGTHS.tolist(), strict=True):
+        weights = softmax([float(v @ np.tanh(w @ x + b)) for x in h[:n]], [True] * n)
+        wanted = sum(weight * x for weight, x in zip(weights, h[:n], strict=True))
+        np.testing.assert_allclose(row, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("value", [1e6, -1e6, float("nan")])
+def test_padding_changes_neither_results_nor_gradients(kind: str, value: float) -> None:
+    pooling, states = build(kind), batch()
+    padded = torch.arange(9) >= LENGTHS[:, None]
+    other = torch.cat((states, batch(2)), dim=1).masked_fill(padded[..., None], value).requires_grad_()
+    pooled = pooling(other, LENGTHS)
+    torch.testing.assert_close(pooled, pooling(states, LENGTHS), atol=1e-12, rtol=0)
+    pooled.square().sum().backward()
+    assert other.grad is not None
+    assert other.grad.isfinite().all()
+    assert (other.grad[padded] == 0).all()
+    for i, n in enumerate(LENGTHS.tolist()):
+        alone = pooling(states[i : i + 1, :n], LENGTHS[i : i + 1])
+        torch.testing.assert_close(pooled[i : i + 1], alone, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_sequence_gives_zeros_and_finite_gradients(kind: str) -> None:
+    pooling, states = build(kind), batch().requires_grad_()
+    pooled = pooling(states, torch.tensor([4, 0, 1, 0], dtype=torch.int32))
+    assert (pooled[[1, 3]] == 0).all()
+    assert (pooled[0] != 0).any()
+    pooled.square().sum().backward()
+    assert states.grad is not None
+    assert states.grad.isfinite().all()
+    assert (states.grad[[1, 3]] == 0).all()
+    assert torch.equal(pooling(states[:, :0], LENGTHS * 0), torch.zeros(4, pooling.d_out).double())
+
+
+def test_ends_are_the_final_states_of_both_directions() -> None:
+    encoder = build_encoder(RecurrentSettings(cell="gru", d=4, n_layers=2, connections="skip"), 3).double()
+    x, lengths = torch.randn(2, 5, 3, dtype=torch.float64), torch.tensor([5, 3])
+    ends = EndsPooling(encoder.d_out)(encoder(x, lengths), lengths)
+    states = encoder(x, lengths)
+    half = encoder.d_out // 2
+    for i, n in enumerate((5, 3)):
+        torch.testing.assert_close(ends[i], torch.cat((states[i, n - 1, :half], states[i, 0, half:])))
+    changed = x.clone()
+    changed[1, 2] += 1.0  # the backward direction has read the last word before it ends at the first
+    moved = EndsPooling(encoder.d_out)(encoder(changed, lengths), lengths)[1] != ends[1]
+    assert moved.all()
+
+
+def test_ends_of_an_odd_size_are_refused() -> None:
+    with pytest.raises(
+        ShapeError, match="two directions, but their size 5 is odd: use it with a bidirectional"
+    ):
+        EndsPooling(5)
+
+
+def test_k_max_keeps_the_order_of_the_text() -> None:
+    pooling = build_pooling(PoolingSettings(kind="k_max", k=3), 1)
+    column = torch.tensor([[5.0, -1.0, 2.0, 9.0, 3.0]])[..., None]
+    assert pooling(column, torch.tensor([5])).tolist() == [[5.0, 9.0, 3.0]]
+    assert pooling(column, torch.tensor([2])).tolist() == [[5.0, -1.0, 0.0]]
+    assert pooling(column[:, :2], torch.tensor([2])).tolist() == [[5.0, -1.0, 0.0]]
+
+
+def test_states_of_another_size_are_refused() -> None:
+    with pytest.raises(ShapeError, match="the input of the pooling has size 5 on axis 'd'"):
+        build("max")(torch.zeros(2, 3, 5), torch.tensor([3, 3]))

@@ -1,0 +1,92 @@
+"""Settings of encoders: importable without torch, filled with sense, and wrong values answered with a
+sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any, get_args
+
+import pytest
+from pydantic import TypeAdapter
+
+from catena.config import Config, parse, to_toml
+from catena.encoders import settings
+from catena.encoders.settings import EncoderSettings, PoolingSettings, RecurrentSettings
+from catena.errors import ConfigError
+
+
+class Holder(Config):
+    """A config with an encoder in it."""
+
+    encoder: EncoderSettings = RecurrentSettings()
+    """The encoder."""
+    pooling: PoolingSettings = PoolingSettings()
+    """The pooling."""
+
+
+def test_settings_import_no_torch() -> None:
+    code = "import sys, catena.encoders.settings; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_key_says_what_it_means() -> None:
+    classes = [c for c in vars(settings).values() if isinstance(c, type) and issubclass(c, Config)]
+    assert len(classes) > 6
+    for section in classes:
+        for name, field in section.model_fields.items():
+            assert field.description, f"{section.__name__}.{name} has no docstring"
+
+
+def test_every_kind_of_encoder_is_read_from_a_config() -> None:
+    kinds = [get_args(c.model_fields["kind"].annotation)[0] for c in get_args(get_args(EncoderSettings)[0])]
+    for kind in kinds:
+        assert parse(Holder, {"encoder": {"kind": kind}}).encoder.kind == kind
+        assert kind in to_toml(parse(Holder, {"encoder": {"kind": kind}}))
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    (
+        {"kind": "transformer", "d": 100, "n_heads": 8},
+        r"d = 100 cannot be shared by n_heads = 8: choose a d that n_heads divides, such as 96 or 104",
+    ),
+    ({"kind": "transformer", "d": 3, "n_heads": 4}, "such as 4"),
+    (
+        {"kind": "transformer", "d": 30, "n_heads": 6, "positions": "rotary"},
+        r"d = 30 over n_heads = 6 leaves 5 for each head, an odd number: choose d = 36",
+    ),
+    (
+        {"kind": "recurrent", "cell": "lstm", "activation": "relu"},
+        "activation = 'relu' is not used by cell = 'lstm'",
+    ),
+    (
+        {"kind": "recurrent", "cell": "gru", "learn_leak": True},
+        "learn_leak = true is for cell = 'leaky', but cell is 'gru'",
+    ),
+    (
+        {"kind": "recurrent", "cell": "leaky", "learn_leak": True, "leak": 1.0},
+        "leak = 1 is the end of the range",
+    ),
+    ({"kind": "recurrent", "cell": "lstn"}, "encoder.cell is 'lstn': did you mean 'lstm'"),
+    ({"kind": "recurrent", "leak": 0.0}, "encoder.leak is 0.0: .*greater than 0"),
+    ({"kind": "recurrent", "dropout": 1.0}, "encoder.dropout is 1.0: .*less than 1"),
+    (
+        {"kind": "self_attentive_recurrent", "causal": True},
+        "causal = true cannot hold with recurrent.bidirectional = true",
+    ),
+    ({"kind": "convolution", "windows": []}, "encoder.windows is .*at least 1 item"),
+    ({"kind": "convolution", "windows": [3, 0]}, "greater than 0"),
+    ({"kind": "highway", "bias": 1.0}, "encoder.bias is 1.0: .*less than 0"),
+]
+
+
+@pytest.mark.parametrize(("values", "sentence"), WRONG, ids=[sentence[:40] for _, sentence in WRONG])
+def test_wrong_values_are_answered_with_a_sentence(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        parse(Holder, {"encoder": values})
+
+
+def test_the_default_of_every_kind_is_valid() -> None:
+    adapter = TypeAdapter(EncoderSettings)
+    for section in get_args(get_args(EncoderSettings)[0]):
+        assert adapter.validate_python(section().model_dump()) == section()

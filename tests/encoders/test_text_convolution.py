@@ -1,0 +1,206 @@
+"""Convolution and max over time: against plain loops, and the fast backward pass against torch's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from catena.encoders.activations import ACTIVATIONS, NEVER_FALLING
+from catena.encoders.build import build_text_convolution
+from catena.encoders.settings import TextConvolutionSettings
+from catena.encoders.text_convolution import TextConvolution, _LargestWindow, largest_window
+from catena.errors import ShapeError
+from tests.oracle.convolution import convolve, k_largest
+
+LENGTHS = torch.tensor([4, 7, 1, 6])
+
+
+def build(d_in: int = 5, **options: object) -> TextConvolution:
+    return build_text_convolution(TextConvolutionSettings(**{"filters": 6, **options}), d_in).double()
+
+
+def batch(t: int = 7, d: int = 5) -> Tensor:
+    return torch.randn(4, t, d, dtype=torch.float64)
+
+
+def wanted_features(module: TextConvolution, x: Tensor, n: int, padding: str, k: int) -> np.ndarray:
+    """The features of one text, window by window, in plain loops."""
+    found = []
+    for kernel, bias in zip(module.kernels, module.biases, strict=True):
+        window = kernel.shape[0]
+        before, places = (window - 1, n + window - 1) if padding == "wide" else ((window - 1) // 2, n)
+        sums = convolve(x[:n].numpy(), kernel.detach().numpy(), bias.detach().numpy(), before, places)
+        values = module.activation(torch.from_numpy(sums)).detach().numpy()
+        columns = [k_largest(column, k) if k > 1 else [column.max()] for column in values.T]
+        found.append(np.array(columns).T.ravel())
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("padding", ["wide", "same"])
+@pytest.mark.parametrize(
+    ("activation", "k"), [("relu", 1), ("identity", 1), ("tanh", 1), ("abs", 1), ("gelu", 1), ("tanh", 3)]
+)
+def test_features_equal_plain_loops(padding: str, activation: str, k: int) -> None:
+    module = build(windows=(1, 2, 3, 5, 9), padding=padding, activation=activation, k=k)
+    x = batch()
+    y = module(x, LENGTHS).detach().numpy()
+    assert y.shape == (4, module.d_out) == (4, 5 * 6 * k)
+    for i, n in enumerate(LENGTHS.tolist()):
+        np.testing.assert_allclose(y[i], wanted_features(module, x[i], n, padding, k), atol=1e-12)
+
+
+def results(x: Tensor, lengths: Tensor, wide: bool, kernels: list[Tensor], fast: bool) -> list[Tensor]:
+    x = x.clone().requires_grad_()
+    masked = x * (torch.arange(x.shape[1]) < lengths[:, None])[..., None]
+    kernels = [kernel.clone().requires_grad_() for kernel in kernels]
+    if fast:
+        y = _LargestWindow.apply(masked, lengths, wide, *kernels)
+    else:
+        y = largest_window(masked, lengths, wide, kernels)
+    weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)
+    (y * weights).sum().backward()
+    return [y.detach(), x.grad, *(kernel.grad for kernel in kernels)]
+
+
+@given(
+    lengths=st.lists(st.integers(0, 6), min_size=1, max_size=4).filter(any),
+    windows=st.lists(st.integers(1, 8), min_size=1, max_size=3),
+    wide=st.booleans(),
+    spare=st.integers(0, 2),
+    seed=st.integers(0, 99),
+)
+def test_the_fast_form_equals_the_plain_form_in_values_and_gradients(
+    lengths: list[int], windows: list[int], wide: bool, spare: int, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    t = max(lengths) + spare
+    x = torch.randn(len(lengths), t, 3, generator=generator, dtype=torch.float64)
+    kernels = [torch.randn(w, 2, 3, generator=generator, dtype=torch.float64) for w in windows]
+    fast, plain = (results(x, torch.tensor(lengths), wide, kernels, fast) for fast in (True, False))
+    torch.testing.assert_close(fast, plain, atol=1e-12, rtol=0)
+
+
+def test_the_fast_form_is_close_in_single_precision() -> None:
+    x, kernels = torch.randn(8, 12, 20), [torch.randn(w, 10, 20) for w in (3, 4, 5)]
+    lengths = torch.full((8,), 12)
+    torch.testing.assert_close(*(results(x, lengths, True, kernels, fast) for fast in (True, False)))
+
+
+def test_the_fast_form_gives_only_the_gradients_that_are_asked_for() -> None:
+    module = build()
+    still = batch()
+    module(still, LENGTHS).sum().backward()
+    assert all(kernel.grad is not None for kernel in module.kernels)
+    module.requires_grad_(False)
+    moving = batch().requires_grad_()
+    module(moving, LENGTHS).sum().backward()
+    assert moving.grad is not None
+    assert moving.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"activation": "identity"},
+        {"activation": "tanh", "padding": "same"},
+        {"activation": "swish"},
+        {"activation": "tanh", "k": 2},
+        {"activation": "tanh", "norm": "layer"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("value", [0.0, 1e6, float("nan")])
+def test_padding_never_wins_and_changes_nothing(options: dict[str, object], value: float) -> None:
+    module = build(**options).eval()
+    x = batch()
+    padded = torch.arange(9) >= LENGTHS[:, None]
+    other = torch.cat((x, batch(2)), dim=1).masked_fill(padded[..., None], value).requires_grad_()
+    y = module(other, LENGTHS)
+    torch.testing.assert_close(y, module(x, LENGTHS), atol=1e-12, rtol=0)
+    for i, n in enumerate(LENGTHS.tolist()):
+        torch.testing.assert_close(
+            y[i : i + 1], module(x[i : i + 1, :n], LENGTHS[i : i + 1]), atol=1e-12, rtol=0
+        )
+    y.square().sum().backward()
+    assert other.grad is not None
+    assert (other.grad[padded] == 0).all()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in module.parameters())
+
+
+def test_a_window_that_touches_no_word_is_not_counted() -> None:
+    module = build(windows=(3,), activation="identity")
+    with torch.no_grad():
+        module.kernels[0].fill_(-1.0)
+        module.biases[0].fill_(5.0)
+    x = torch.ones(1, 4, 5, dtype=torch.float64)
+    assert (
+        module(x, torch.tensor([2])) == 5.0 - 5.0
+    ).all()  # one word of five ones; a window of zeros would give 5
+
+
+@pytest.mark.parametrize("options", [{}, {"activation": "abs"}, {"k": 2}, {"norm": "batch"}])
+def test_an_empty_text_gives_zeros(options: dict[str, object]) -> None:
+    module = build(**options)
+    x = batch().requires_grad_()
+    y = module(x, torch.tensor([4, 0, 1, 0], dtype=torch.int32))
+    assert (y[[1, 3]] == 0).all()
+    assert (y[0] != 0).any()
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    assert (x.grad[1] == 0).all()
+    assert torch.equal(
+        module(x[:, :0], torch.zeros(4, dtype=torch.long)), torch.zeros(4, module.d_out).double()
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"norm": "batch"}, {"activation": "prelu"}, {"k": 2}])
+def test_gradients_reach_every_parameter(options: dict[str, object]) -> None:
+    module = build(filters=20, **options)
+    y = module(batch(), LENGTHS)
+    (y * torch.randn_like(y)).sum().backward()
+    for name, parameter in module.named_parameters():
+        assert parameter.grad is not None, name
+        assert (parameter.grad != 0).any(), name
+
+
+def test_it_equals_torchs_convolution_and_pooling_with_the_weights_copied() -> None:
+    module = TextConvolution(6, (3, 4, 5), 7)
+    x = torch.randn(5, 8, 6)
+    found = []
+    for kernel, bias in zip(module.kernels, module.biases, strict=True):
+        window = kernel.shape[0]
+        convolution = nn.Conv1d(6, 7, window, padding=window - 1)
+        with torch.no_grad():
+            convolution.weight.copy_(kernel.permute(1, 2, 0))
+            convolution.bias.copy_(bias)
+        found.append(torch.relu(convolution(x.transpose(1, 2))).amax(dim=2))
+    torch.testing.assert_close(module(x, torch.full((5,), 8)), torch.cat(found, dim=1), atol=1e-5, rtol=1e-5)
+
+
+def test_activations_marked_as_never_falling_never_fall() -> None:
+    x = torch.linspace(-6, 6, 2001, dtype=torch.float64)
+    for name in ACTIVATIONS:
+        y = ACTIVATIONS[name]().double()(x).detach()
+        if name in NEVER_FALLING:
+            assert (y.diff() >= 0).all(), name
+        elif name != "prelu":  # its slope is learned, and may turn
+            assert (y.diff() < 0).any(), name
+
+
+def test_bfloat16_autocast_uses_the_plain_form() -> None:
+    module = TextConvolution(5, (2, 3), 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = module(torch.randn(4, 7, 5), LENGTHS)
+    y.float().sum().backward()
+    assert module.kernels[0].grad is not None
+    assert module.kernels[0].grad.dtype == torch.float32
+
+
+def test_vectors_of_another_size_are_refused() -> None:
+    with pytest.raises(ShapeError, match="the input of the convolution has size 4 on axis 'd_in'"):
+        build()(batch(d=4), LENGTHS)
