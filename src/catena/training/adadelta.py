@@ -53,7 +53,7 @@ class Adadelta(Optimizer):
                 if group["weight_decay"]:
                     grad = grad.add(weight, alpha=group["weight_decay"])
                 state = self.state[weight]
-                is_table = weight.ndim == 2 and weight.shape[0] >= ROWS_OF_A_TABLE
+                is_table = weight.ndim == 2 and weight.shape[0] >= ROWS_OF_A_TABLE and weight.itemsize >= 4
                 if not state:
                     state["square_avg"] = torch.zeros_like(weight)
                     state["acc_delta"] = torch.zeros_like(weight)
@@ -78,17 +78,17 @@ def _update_rows(
     """Update the rows that have a gradient; ``state["seen"][i]`` is how many steps row i has had."""
     has_grad = torch.maximum(grad.amax(1), grad.amin(1).neg_()) != 0
     rows = has_grad.nonzero().squeeze(1)
-    missed = (state["steps"] - state["seen"])[:, None]
+    missed = (state["steps"] - state["seen"]).double()[:, None]
     state["steps"] += 1
     v, u = state["square_avg"], state["acc_delta"]
     if 2 * len(rows) > len(has_grad):  # copying most rows out and in would cost more than it saves
-        shrink = rho**missed
+        shrink = (rho**missed).to(weight.dtype)
         v.mul_(shrink)
         u.mul_(shrink)
         _update(weight, grad, v, u, lr, rho, eps)
         state["seen"].copy_(state["steps"].expand_as(state["seen"]))
         return
-    shrink = rho ** missed[rows]
+    shrink = (rho ** missed[rows]).to(weight.dtype)
     w_rows, g_rows, v_rows, u_rows = (table.index_select(0, rows) for table in (weight, grad, v, u))
     _update(w_rows, g_rows, v_rows.mul_(shrink), u_rows.mul_(shrink), lr, rho, eps)
     for table, updated in ((weight, w_rows), (v, v_rows), (u, u_rows)):

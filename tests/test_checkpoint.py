@@ -1,0 +1,374 @@
+"""Checkpoints are whole or refused, can be moved, and a path means what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from catena import checkpoint
+from catena.checkpoint import (
+    amend_checkpoint,
+    checkpoints_of,
+    last_checkpoint,
+    open_checkpoint,
+    point,
+    read_checkpoint,
+    write_checkpoint,
+    write_text_atomically,
+)
+from catena.errors import CheckpointError
+from catena.training.run import RunFolder, create_run
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def save_config(folder: Path) -> None:
+    (folder / "config.toml").write_text('kind = "test"\n', encoding="utf-8")
+    (folder / "tokenizer").mkdir()
+    (folder / "tokenizer" / "words.json").write_text('["ein", "Wörterbuch"]\n', encoding="utf-8")
+
+
+def write(folder: Path, value: float = 1.0) -> Path:
+    weights = {"layer.weight": torch.full((2, 3), value), "layer.bias": torch.arange(2.0)}
+    training = {"moment": torch.full((4,), value)}
+    return write_checkpoint(folder, weights, save_config, training=training, state={"step": 3}).folder
+
+
+def make_run(path: Path, steps: tuple[int, ...] = (5, 10)) -> RunFolder:
+    run = create_run(path, 'kind = "test"\n', seed=0)
+    for step in steps:
+        write(run.folder_of(step), float(step))
+        point(path, "last", run.folder_of(step))
+    point(path, "best", run.folder_of(steps[0]))
+    return run
+
+
+def damage(path: Path, bit: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[bit // 8 % len(content)] ^= 1 << bit % 8
+    path.write_bytes(bytes(content))
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    shared = torch.randn(3, 2)
+    weights: dict[str, Tensor] = {
+        "encoder.weight": shared,
+        "decoder.weight": shared,
+        "view": torch.arange(10.0)[2:5],
+        "transposed": torch.arange(6.0).view(2, 3).T,
+        "scalar": torch.tensor(3),
+        "empty": torch.zeros(0, 4),
+        "other empty": torch.zeros(0, 4),
+        "half": torch.randn(5).bfloat16(),
+        "flags": torch.tensor([True, False]),
+    }
+    write_checkpoint(tmp_path / "a", weights, save_config, state={"step": 7, "scores": {"f1": None}})
+    found = read_checkpoint(tmp_path / "a")
+    read = found.weights()
+    assert read.keys() == weights.keys()
+    for name, tensor in weights.items():
+        assert torch.equal(read[name], tensor), name
+        assert read[name].dtype == tensor.dtype, name
+    assert found.state() == {"step": 7, "scores": {"f1": None}}
+    assert (found.folder / "tokenizer" / "words.json").read_text(
+        encoding="utf-8"
+    ) == '["ein", "Wörterbuch"]\n'
+
+
+def test_tied_weights_take_the_room_of_one(tmp_path: Path) -> None:
+    table = torch.randn(1000, 8)
+    tied = write_checkpoint(tmp_path / "tied", {"a": table, "b": table}, save_config).folder
+    size = (tied / "model.safetensors").stat().st_size
+    assert 32_000 < size < 33_000
+
+
+def test_nothing_in_a_checkpoint_is_a_pickle(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a")
+    assert {p.suffix for p in folder.rglob("*") if p.is_file()} == {".toml", ".json", ".safetensors"}
+
+
+def test_others_may_read_what_they_may_read_elsewhere(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a")
+    plain = tmp_path / "plain"
+    plain.write_text("", encoding="utf-8")
+    modes = {stat.S_IMODE(p.stat().st_mode) for p in folder.rglob("*") if p.is_file()}
+    assert modes == {stat.S_IMODE(plain.stat().st_mode)}
+
+
+def test_an_older_checkpoint_of_the_same_name_is_replaced(tmp_path: Path) -> None:
+    write(tmp_path / "a", 1.0)
+    write(tmp_path / "a", 2.0)
+    assert read_checkpoint(tmp_path / "a").weights()["layer.weight"][0, 0] == 2.0
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_writing_that_fails_leaves_the_old_one_and_nothing_else(tmp_path: Path) -> None:
+    write(tmp_path / "a", 1.0)
+
+    def fails(folder: Path) -> None:
+        save_config(folder)
+        raise OSError("no space left on device")
+
+    with pytest.raises(OSError, match="no space left"):
+        write_checkpoint(tmp_path / "a", {"w": torch.ones(1)}, fails)
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    assert read_checkpoint(tmp_path / "a").weights()["layer.weight"][0, 0] == 1.0
+
+
+def test_a_text_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "new folder" / "notes.txt"
+    write_text_atomically(path, "eins\r\nzwei ü\n")
+    assert path.read_bytes() == "eins\r\nzwei ü\n".encode()
+
+    def fails(*_: object) -> None:
+        raise OSError("disk gone")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="disk gone"):
+        write_text_atomically(path, "other")
+    assert path.read_bytes() == "eins\r\nzwei ü\n".encode()
+    assert [p.name for p in path.parent.iterdir()] == ["notes.txt"]
+
+
+def test_a_file_can_be_added_to_a_checkpoint_that_stays_whole(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    amend_checkpoint(run.path / "best", {"calibration/temperature.json": '{"temperature": 1.5}\n'})
+    found = open_checkpoint(run.path)
+    assert found.folder == run.folder_of(5)
+    assert (found.folder / "calibration" / "temperature.json").read_text() == '{"temperature": 1.5}\n'
+    assert (run.path / "best").is_symlink()
+    assert found.weights()["layer.weight"][0, 0] == 5.0
+    damage(found.folder / "calibration" / "temperature.json", 40)
+    with pytest.raises(CheckpointError, match=r"temperature\.json is damaged"):
+        open_checkpoint(run.path)
+
+
+# --- damage -------------------------------------------------------------------------------------------------
+
+
+@given(bit=st.integers(0, 1 << 20), file=st.integers(0, 5))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_one_flipped_bit_anywhere_is_found(tmp_path: Path, bit: int, file: int) -> None:
+    folder = tmp_path / "a"
+    if not folder.exists():
+        write(folder)
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    assert len(files) == 6
+    before = files[file].read_bytes()
+    damage(files[file], bit)
+    with pytest.raises(CheckpointError, match=rf"{files[file].name} (is damaged|has format version)"):
+        read_checkpoint(folder)
+    files[file].write_bytes(before)
+    read_checkpoint(folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "training.safetensors", "state.json", "config.toml"])
+def test_a_truncated_file_is_refused_with_both_sizes(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "a") / name
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(CheckpointError, match=rf"{name} is damaged: it has {size - 3} bytes and {size} were"):
+        read_checkpoint(tmp_path / "a")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "model.safetensors", "tokenizer/words.json"])
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    (write(tmp_path / "a") / name).unlink()
+    with pytest.raises(CheckpointError, match=f"a is not a whole checkpoint: {name} is missing"):
+        open_checkpoint(tmp_path / "a")
+
+
+def test_a_checkpoint_of_another_model_is_refused_with_the_difference(tmp_path: Path) -> None:
+    found = read_checkpoint(write(tmp_path / "a"))
+
+    class Other(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 5)
+            self.head = nn.Linear(1, 1, bias=False)
+
+    with pytest.raises(CheckpointError, match="comes from another model") as error:
+        found.load_into(Other())
+    assert "head.weight is in the model only" in str(error.value)
+    assert "float32 of shape (2, 3) in the checkpoint and float32 of shape (5, 3) in the model" in str(
+        error.value
+    )
+    with pytest.raises(CheckpointError, match=r"float32 of shape .* float64 of shape"):
+        found.load_into(nn.ModuleDict({"layer": nn.Linear(3, 2).double()}))
+
+
+def test_a_checkpoint_of_the_same_model_is_loaded(tmp_path: Path) -> None:
+    model = nn.ModuleDict({"layer": nn.Linear(3, 2)})
+    read_checkpoint(write(tmp_path / "a", 4.0)).load_into(model)
+    assert model["layer"].weight.tolist() == [[4.0] * 3] * 2  # type: ignore[union-attr]
+
+
+def test_a_model_without_training_state_says_so_when_it_is_resumed(tmp_path: Path) -> None:
+    found = write_checkpoint(tmp_path / "a", {"w": torch.ones(1)}, save_config)
+    with pytest.raises(
+        CheckpointError, match="cannot be resumed, but a new run can start from it with --from"
+    ):
+        found.training()
+
+
+# --- versions -----------------------------------------------------------------------------------------------
+
+
+def reseal(folder: Path, version: int) -> None:
+    """Change the version as a newer Catena would write it: with a checksum that fits."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest.pop("checksum")
+    manifest["format_version"] = version
+    manifest["checksum"] = checkpoint._digest(manifest)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_a_newer_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    reseal(run.folder_of(5), 999)
+    with pytest.raises(CheckpointError, match=r"format version 999, and Catena .* reads versions 1 to 1"):
+        open_checkpoint(run.path)
+    meta = json.loads((run.path / "meta.json").read_text())
+    (run.path / "meta.json").write_text(json.dumps({**meta, "format_version": 999}))
+    with pytest.raises(
+        CheckpointError, match=r"meta\.json has format version 999.*pip install --upgrade catena"
+    ):
+        open_checkpoint(run.path)
+
+
+def test_an_older_format_is_brought_up_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(tmp_path / "a")
+    monkeypatch.setattr(checkpoint, "FORMAT_VERSION", 3)
+    monkeypatch.setitem(checkpoint.UPGRADES, 1, lambda manifest: {**manifest, "trail": ["1 to 2"]})
+    monkeypatch.setitem(
+        checkpoint.UPGRADES, 2, lambda manifest: {**manifest, "trail": [*manifest["trail"], "2 to 3"]}
+    )
+    found = read_checkpoint(folder)
+    assert found.manifest["trail"] == ["1 to 2", "2 to 3"]
+    assert found.manifest["format_version"] == 3
+    assert found.weights()["layer.bias"].tolist() == [0.0, 1.0]
+
+
+def test_a_run_of_version_1_keeps_loading() -> None:
+    """The folder was written by the first version and must never be written again."""
+    found = open_checkpoint(FIXTURES / "run_v1")
+    assert found.folder.name == "step-000002"
+    assert found.weights()["output.weight"].tolist() == [[0.0, 0.5, 1.0], [1.5, 2.0, 2.5]]
+    assert found.weights()["tied.weight"].tolist() == [[0.0, 0.5, 1.0], [1.5, 2.0, 2.5]]
+    last = open_checkpoint(FIXTURES / "run_v1" / "last")
+    assert last.state() == {"step": 4}
+    assert last.training()["optimizer:output.weight/step"].item() == 4.0
+    assert (last.folder / "config.toml").read_text(encoding="utf-8") == 'kind = "fixture"\n'
+
+
+# --- what a path means --------------------------------------------------------------------------------------
+
+
+def test_a_run_means_its_best_checkpoint_and_every_other_path_itself(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    assert open_checkpoint(run.path).folder == run.folder_of(5)
+    assert open_checkpoint(run.path / "best").folder == run.folder_of(5)
+    assert open_checkpoint(run.path / "last").folder == run.folder_of(10)
+    assert open_checkpoint(run.folder_of(10)).folder == run.folder_of(10)
+    (run.path / "best").unlink()
+    assert open_checkpoint(run.path).folder == run.folder_of(10)
+
+
+def test_a_run_and_a_checkpoint_can_be_moved(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    shutil.move(run.path, tmp_path / "moved")
+    assert open_checkpoint(tmp_path / "moved").weights()["layer.weight"][0, 0] == 5.0
+    shutil.move(tmp_path / "moved" / "checkpoints" / "step-000010", tmp_path / "alone")
+    shutil.rmtree(tmp_path / "moved")
+    assert open_checkpoint(tmp_path / "alone").weights()["layer.weight"][0, 0] == 10.0
+
+
+def test_a_run_that_was_copied_with_its_links_followed_still_loads(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    shutil.copytree(run.path, tmp_path / "copy", symlinks=False)
+    assert not (tmp_path / "copy" / "best").is_symlink()
+    assert open_checkpoint(tmp_path / "copy").weights()["layer.weight"][0, 0] == 5.0
+    point(tmp_path / "copy", "best", tmp_path / "copy" / "checkpoints" / "step-000010")
+    assert open_checkpoint(tmp_path / "copy").weights()["layer.weight"][0, 0] == 10.0
+
+
+def test_where_links_cannot_be_made_a_small_file_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("a required privilege is not held by the client")
+
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    run = make_run(tmp_path / "run")
+    assert (run.path / "best").read_text() == "checkpoints/step-000005\n"
+    assert open_checkpoint(run.path).folder == run.folder_of(5)
+    assert open_checkpoint(run.path / "last").folder == run.folder_of(10)
+    assert open_checkpoint(run.path / "best").folder == run.folder_of(5)
+
+
+def test_a_damaged_last_falls_back_to_the_newest_whole_one_and_says_so(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", steps=(999_999, 1_000_000, 1_000_001))
+    damage(run.folder_of(1_000_001) / "model.safetensors", 900)
+    notes: list[str] = []
+    assert open_checkpoint(run.path / "last", notes.append).folder == run.folder_of(1_000_000)
+    assert len(notes) == 1
+    assert "model.safetensors is damaged" in notes[0]
+    assert f"Falling back to the newest whole one, {run.folder_of(1_000_000)}" in notes[0]
+    shutil.rmtree(run.folder_of(1_000_001))
+    assert last_checkpoint(run.path).folder == run.folder_of(1_000_000)
+    for folder in checkpoints_of(run.path):
+        (folder / "state.json").unlink()
+    with pytest.raises(
+        CheckpointError, match=r"no checkpoint of the run can be used: .*state\.json is missing"
+    ):
+        last_checkpoint(run.path)
+
+
+def test_a_damaged_best_is_refused(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    damage(run.folder_of(5) / "model.safetensors", 900)
+    for path in (run.path, run.path / "best"):
+        with pytest.raises(
+            CheckpointError, match=r"model\.safetensors is damaged.*Choose another checkpoint of"
+        ):
+            open_checkpoint(path)
+    shutil.rmtree(run.folder_of(5))
+    with pytest.raises(CheckpointError, match=r"best points to .*step-000005, which is missing"):
+        open_checkpoint(run.path)
+
+
+def test_a_path_that_does_not_exist_is_named_with_its_neighbours(tmp_path: Path) -> None:
+    make_run(tmp_path / "mr-cnn")
+    with pytest.raises(
+        CheckpointError, match=r"there is no run or checkpoint .*mr-cn: did you mean .*mr-cnn\?"
+    ):
+        open_checkpoint(tmp_path / "mr-cn")
+    with pytest.raises(CheckpointError, match=r"there is no run or checkpoint gpt2$"):
+        open_checkpoint(Path("gpt2"))
+    with pytest.raises(CheckpointError, match=r"there is no folder nobody either"):
+        open_checkpoint(Path("nobody/gpt2"))
+
+
+def test_a_path_that_is_no_model_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(
+        CheckpointError, match=r"neither a run .* nor a checkpoint .* that 'catena train' wrote"
+    ):
+        open_checkpoint(tmp_path)
+    (tmp_path / "file.tsv").write_text("x", encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"file\.tsv is neither a run"):
+        open_checkpoint(tmp_path / "file.tsv")
+    empty = create_run(tmp_path / "empty", "", seed=0)
+    with pytest.raises(CheckpointError, match=r"empty has no checkpoint yet"):
+        open_checkpoint(empty.path)
