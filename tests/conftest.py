@@ -12,7 +12,8 @@ from jaxtyping import install_import_hook
 CHECKED_ROOMS = [
     f"catena.{path.stem if path.is_file() else path.name}"
     for path in sorted((Path(__file__).parent.parent / "src" / "catena").iterdir())
-    if (path.suffix == ".py" and path.stem != "__init__") or (path.is_dir() and path.name not in ("kernels", "__pycache__"))
+    if (path.suffix == ".py" and path.stem != "__init__")
+    or (path.is_dir() and path.name not in ("kernels", "__pycache__"))
 ]
 if not os.environ.get("CATENA_NO_HOOK"):
     install_import_hook(CHECKED_ROOMS, "beartype.beartype")

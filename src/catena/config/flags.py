@@ -7,33 +7,49 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
-from catena.config.schema import KIND, NONE, Config, Key, is_sequence, keys, plain_types
+from catena.config.schema import KIND, NONE, Config, Key, chosen_paths, is_sequence, keys, plain_types
 from catena.errors import ConfigError
 from catena.registry import did_you_mean
 
 
-def flag_table(schema: type[Config]) -> dict[str, Key]:
-    """Every flag that sets a key: its dotted name, and its last part alone where only one key ends so."""
+def flag_table(schema: type[Config], data: Mapping[str, Any] | None = None) -> dict[str, Key]:
+    """Every flag that sets a key: its dotted name, and its last part alone where that says enough; for the kind of a
+    section, the section's name.
+
+    The last part alone stands for a key of the kinds that ``data`` chooses (else of the default ones), if only one
+    key ends so, or one lies higher than all others.
+    """
     table: dict[str, Key] = {}
-    by_leaf: dict[str, list[Key]] = {}
     for key in keys(schema):
         table[key.dotted] = key
-        by_leaf.setdefault(key.path[-1], []).append(key)
         if key.path[-1] == KIND and key.path[:-1]:  # --model cnn is --model.kind cnn
             table.setdefault(".".join(key.path[:-1]), key)
+    by_leaf: dict[str, list[Key]] = {}
+    for path in chosen_paths(schema, data or {}):
+        leaf = path[-2] if path[-1] == KIND and len(path) > 1 else path[-1]
+        by_leaf.setdefault(leaf, []).append(table[".".join(path)])
     for leaf, found in by_leaf.items():
-        if len(found) == 1 and leaf not in table:
-            table[leaf] = found[0]
+        highest = min(len(key.path) for key in found)
+        at_top = [key for key in found if len(key.path) == highest]
+        if len(at_top) == 1 and leaf not in table:
+            table[leaf] = at_top[0]
     return table
 
 
-def split_flags(schema: type[Config], argv: Sequence[str]) -> tuple[list[tuple[Key, str]], list[str]]:
+def split_flags(
+    schema: type[Config], argv: Sequence[str], data: Mapping[str, Any] | None = None
+) -> tuple[list[tuple[Key, str]], list[str]]:
     """Take the flags that set config keys out of a command line: (key, text) pairs, and what remains.
 
     Accepts ``--a.b value``, ``--a.b=value``, hyphens for underscores, ``--switch`` and ``--no-switch`` for
     true and false, and ``-s key=value``. A value that begins with a hyphen and a letter needs the ``=`` form.
+    ``data`` are the values that the flags will be put over: they and the flags say which kinds short names are of.
     """
-    table = flag_table(schema)
+    kinds = [(key, text) for key, text in _split(flag_table(schema, data), argv)[0] if key.path[-1] == KIND]
+    return _split(flag_table(schema, override(data or {}, kinds)), argv)
+
+
+def _split(table: Mapping[str, Key], argv: Sequence[str]) -> tuple[list[tuple[Key, str]], list[str]]:
     taken: list[tuple[Key, str]] = []
     rest: list[str] = []
     words = list(argv)

@@ -76,7 +76,8 @@ def _filled(schema: type[Config], data: Mapping[str, Any]) -> dict[str, Any]:
 def _filled_section(
     field: FieldInfo, classes: tuple[type[Config], ...], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    default = field.get_default(call_default_factory=True)
+    # A default made by a factory is not laid under what is given: it may fill in values that depend on the others.
+    default = field.default
     if isinstance(default, Config) and given.get(KIND, kind_of(type(default))) == kind_of(type(default)):
         given = _put_over(_values_set(default), given)
     chosen = classes if len(classes) == 1 else [c for c in classes if kind_of(c) == given.get(KIND)]

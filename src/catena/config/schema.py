@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -92,6 +92,23 @@ def keys(schema: type[Config], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
                     key = replace(key, kinds=(kind_of(section),))
                 merged[key.path] = _merge(merged[key.path], key) if key.path in merged else key
         yield from merged.values()
+
+
+def chosen_paths(
+    schema: type[Config], data: Mapping[str, Any], prefix: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
+    """The paths of the keys that a config has whose sections are of the kinds in ``data``, or of the default ones."""
+    for name, field in schema.model_fields.items():
+        sections = sections_in(field.annotation)
+        if not sections:
+            yield (*prefix, name)
+            continue
+        inner = data.get(name)
+        inner = inner if isinstance(inner, Mapping) else {}
+        default = getattr(field.get_default(call_default_factory=True), KIND, None)
+        kind = inner.get(KIND, default)
+        for section in [s for s in sections if kind_of(s) == kind] or sections:
+            yield from chosen_paths(section, inner, (*prefix, name))
 
 
 def _merge(first: Key, second: Key) -> Key:

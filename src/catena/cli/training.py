@@ -1,0 +1,164 @@
+"""Carrying out what ``train`` and ``resume`` ask for: reporters, run folders, several seeds and folds."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from catena.checkpoint import write_text_atomically
+from catena.config import Config
+from catena.errors import ConfigError
+from catena.metrics.intervals import mean_interval
+from catena.tasks.application import Trained
+from catena.tasks.table import Entry
+from catena.training.report import LinesReporter, Reporter, SilentReporter, Together
+
+if TYPE_CHECKING:
+    from catena.cli.train import TrainFlags
+
+RUNS = Path("runs")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be trained."""
+
+    entry: Entry
+    config: Any
+    flags: TrainFlags
+    chosen: tuple[str, ...] = ()
+    """What was chosen for the person, in words."""
+
+
+def carry_out(plan: Plan) -> int:
+    """Train one model, or one for each seed and fold, and say how it ended."""
+    flags, config = plan.flags, plan.config
+    config = config.model_copy(update={"data": with_absolute_paths(config.data)})
+    folder = flags.output or next_folder(plan.entry.name, config)
+    for line in plan.chosen:
+        say(line)
+    parts = list(_parts(config, flags.seeds))
+    if len(parts) == 1:
+        trained = _one(plan, parts[0][1], folder)
+        if not trained.interrupted and trained.test_scores:
+            say("test: " + _scores(trained.test_scores))
+        return 130 if trained.interrupted else 0
+    results = []
+    for name, part in parts:
+        say(f"--- {name} ---")
+        trained = _one(plan, part, folder / name)
+        if trained.interrupted:
+            say(f"the other parts were not trained; what is done lies in {folder}")
+            return 130
+        results.append((name, trained))
+    _summarise(results, folder)
+    return 0
+
+
+def _one(plan: Plan, config: Config, folder: Path) -> Trained:
+    reporter = make_reporter(plan.flags.quiet, plan.flags.track, folder)
+    try:
+        return plan.entry.open().train(
+            config, folder, reporter, start_from=plan.flags.start_from, overwrite=plan.flags.overwrite
+        )
+    finally:
+        reporter.close()
+
+
+def _parts(config: Any, seeds: int) -> Iterator[tuple[str, Any]]:
+    """The config of every seed and fold, by a name for its folder."""
+    if seeds < 1:
+        raise ConfigError(f"--seeds must be 1 or more, and is {seeds}")
+    folds = (
+        [config.data.fold]
+        if config.data.folds is None or config.data.fold is not None
+        else range(config.data.folds)
+    )
+    for seed in range(config.seed, config.seed + seeds):
+        for fold in folds:
+            name = "-".join([f"seed-{seed}"] * (seeds > 1) + [f"fold-{fold}"] * (fold is not None)) or "only"
+            data = config.data.model_copy(update={"fold": fold})
+            yield name, config.model_copy(update={"seed": seed, "data": data})
+
+
+def _summarise(results: list[tuple[str, Trained]], folder: Path) -> None:
+    """Mean and 95 % interval of every score over the parts, said and written to summary.json."""
+    summary: dict[str, Any] = {
+        "runs": {name: {"dev": t.scores, "test": t.test_scores} for name, t in results}
+    }
+    for part in ("dev", "test"):
+        rows = [t.scores if part == "dev" else t.test_scores for _, t in results]
+        for score in rows[0]:
+            values = [row[score] for row in rows]
+            found = mean_interval(values)
+            summary.setdefault(part, {})[score] = {
+                "mean": found.value,
+                "low": found.low,
+                "high": found.high,
+                "n": len(values),
+            }
+            say(
+                f"{part} {score}: {found.value:.4f} (95 % interval {found.low:.4f} to {found.high:.4f}, n={len(values)})"
+            )
+    write_text_atomically(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+    say(f"the runs lie in {folder}, their summary in {folder / 'summary.json'}")
+
+
+def _scores(scores: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+
+
+def with_absolute_paths(data: Any) -> Any:
+    """Data settings whose files are found from any folder, so that a run can be resumed from anywhere."""
+
+    def full(path: str | None) -> str | None:
+        return None if path is None else str(Path(path).resolve())
+
+    return data.model_copy(
+        update={
+            "train": tuple(str(full(p)) for p in data.train),
+            "dev": full(data.dev),
+            "test": full(data.test),
+        }
+    )
+
+
+def next_folder(task: str, config: Any) -> Path:
+    """runs/classify-cnn-001, or the next number that is free."""
+    stem = f"{task}-{config.model.kind}"
+    taken = [
+        int(m[1]) for p in RUNS.glob(f"{stem}-*") if (m := re.fullmatch(rf"{re.escape(stem)}-(\d+)", p.name))
+    ]
+    return RUNS / f"{stem}-{max(taken, default=0) + 1:03d}"
+
+
+def make_reporter(quiet: bool, track: str | None, folder: Path) -> Reporter:
+    """A bar on a terminal, plain lines elsewhere, nothing if quiet; and TensorBoard if asked."""
+    reporters: list[Reporter] = []
+    if quiet:
+        reporters.append(SilentReporter())
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        from catena.training.bar import BarReporter
+
+        reporters.append(BarReporter(Console()))
+    else:
+        reporters.append(LinesReporter(say))
+    if track == "tensorboard":
+        from catena.training.tensorboard import TensorBoardReporter
+
+        reporters.append(TensorBoardReporter(folder / "tensorboard"))
+    elif track is not None:
+        raise ConfigError(f"--track {track!r} is not known: it can be 'tensorboard'")
+    return reporters[0] if len(reporters) == 1 else Together(reporters)
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

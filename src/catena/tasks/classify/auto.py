@@ -1,0 +1,90 @@
+"""A model that the data and the machine allow in a given time.
+
+The largest of a few sizes is taken for which ``EPOCHS`` passes over the data are expected to fit. What a pass costs follows
+from the products a model needs for each token and from how fast this machine multiplies, which is measured for a moment.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from catena.data.reading import Tally
+from catena.tasks.classify.dataset import read_labelled
+from catena.tasks.classify.settings import ClassifyConfig, CnnModel, LogLinearModel
+from catena.tasks.machine import choose_device, set_threads
+from catena.training.settings import seconds_of
+
+EPOCHS = 8
+"""Passes over the data that must fit into the time."""
+FEW = 1500
+"""Below so many texts a linear model on n-grams does as well as a network, and is there at once."""
+EFFICIENCY = 0.25
+"""Share of the measured speed that training reaches, with all that is not a product of matrices."""
+WINDOWS = 3 + 4 + 5
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size of the convolutional model."""
+
+    d: int
+    filters: int
+
+    def products(self, tokens: float) -> float:
+        """Multiplications of one pass, forward and twice as many backward."""
+        return 3 * tokens * WINDOWS * self.d * self.filters
+
+
+SIZES = (Size(300, 100), Size(200, 64), Size(100, 50), Size(64, 32))
+
+
+def fit_to_time(config: ClassifyConfig) -> tuple[ClassifyConfig, list[str]]:
+    """The config with a model that fits, and what was chosen, in words."""
+    set_threads(config.machine.threads)
+    seconds = seconds_of(config.training.max_time or "5m")
+    texts, tokens = _sizes(config)
+    speed = EFFICIENCY * products_per_second(choose_device(config.machine.device))
+    model, why = choose(texts, tokens, seconds, speed)
+    plan = f"{texts:,} texts, {tokens:,} words, {seconds:.0f} s"
+    training = {"max_time": config.training.max_time}
+    values = {**config.model_dump(exclude={"model", "training"}), "model": model, "training": training}
+    return ClassifyConfig.model_validate(values), [f"chosen for {plan}: {why}"]
+
+
+def choose(texts: int, tokens: int, seconds: float, speed: float) -> tuple[CnnModel | LogLinearModel, str]:
+    """A model for so much data and time on a machine that does so many products a second."""
+    if texts < FEW:
+        return LogLinearModel(), f"a log-linear model, which is the better choice below {FEW:,} texts"
+    for size in SIZES:
+        cost = size.products(tokens) / speed
+        if EPOCHS * cost <= seconds:
+            convolution = CnnModel().convolution.model_copy(update={"filters": size.filters})
+            embedding = CnnModel().embedding.model_copy(update={"d": size.d})
+            words = f"a convolutional network with d = {size.d} and {size.filters} filters, about {cost:.0f} s for a pass"
+            return CnnModel(embedding=embedding, convolution=convolution), words
+    return LogLinearModel(), "a log-linear model, for even a small network needs more time"
+
+
+def products_per_second(device: torch.device) -> float:
+    """How many multiplications of a large product of matrices this device does in a second."""
+    a = torch.rand(512, 512, device=device)
+    done, start = 0, time.perf_counter()
+    while time.perf_counter() - start < 0.2:
+        a = (a @ a).clamp(max=1.0)
+        if device.type != "cpu":
+            torch.cuda.synchronize(device) if device.type == "cuda" else torch.mps.synchronize()
+        done += 1
+    return done * 512**3 / (time.perf_counter() - start)
+
+
+def _sizes(config: ClassifyConfig) -> tuple[int, int]:
+    """How many texts and words the training files hold."""
+    texts = words = 0
+    for path in config.data.train:
+        for example in read_labelled(config.data, path, Tally()):
+            texts += 1
+            words += len(example.text.split())
+    return texts, words

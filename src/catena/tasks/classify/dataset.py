@@ -1,0 +1,362 @@
+"""From files to numbers: read, drop and count, tokenise once, split, choose the vocabulary, encode.
+
+Memory does not grow with the text: what is kept of an example is its token numbers (on disk when there are many), its
+label and its place.
+"""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catena.data.corpus import Corpus, CorpusBuilder
+from catena.data.examples import LabelledText, Place, Tree
+from catena.data.readers.brackets import read as read_trees
+from catena.data.reading import Tally
+from catena.data.recognise import read_examples, recognise
+from catena.data.tokenise import Tokeniser, build_tokeniser
+from catena.data.vocabulary import Labels
+from catena.errors import DataError
+from catena.randomness import Randomness
+from catena.tasks.classify.encoding import EncodedTexts, Encoding, learn_encoding, unknown_share
+from catena.tasks.classify.settings import ClassifyConfig, ClassifyData
+
+SAMPLES = 3
+"""Texts of dev that are shown with their predictions at each evaluation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Everything that training needs: encoded texts, labels, and which rows are for what.
+
+    ``labels`` holds the class of each text, or a row of 0 and 1 where a text may have several.
+    """
+
+    encoding: Encoding
+    names: Labels
+    texts: EncodedTexts
+    labels: np.ndarray
+    train: np.ndarray
+    dev: np.ndarray
+    test: np.ndarray
+    samples: list[tuple[int, str]]
+    lines: list[str] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def reader_options(data: ClassifyData) -> dict[str, Any]:
+    """The options of the readers that a config sets."""
+    named = {
+        "text_column": data.text_column,
+        "label_column": data.label_column,
+        "separator": data.label_separator,
+    }
+    return {key: value for key, value in named.items() if value is not None}
+
+
+def read_labelled(
+    data: ClassifyData, path: str | Path, tally: Tally, *, labelled: bool = True, phrases: bool = False
+) -> Iterator[LabelledText]:
+    """The examples of one file, in the format that the config names or the file shows, with its labels renamed."""
+    format = None if data.format == "auto" else data.format
+    if (format or recognise(path, data.encoding).format) == "brackets":
+        examples: Iterator[LabelledText] = _from_trees(Path(path), data.encoding, phrases, tally)
+    else:
+        examples = read_examples(
+            Path(path),
+            format,
+            options=reader_options(data),
+            encoding=data.encoding,
+            tally=tally,
+            labelled=labelled,
+        )
+    return _relabelled(examples, data.relabel, tally) if data.relabel else examples
+
+
+def _from_trees(path: Path, encoding: str | None, phrases: bool, tally: Tally) -> Iterator[LabelledText]:
+    """A text for each tree with the label of its root, or one for each node; of equal phrases the first alone."""
+    seen: set[tuple[str, str]] = set()
+    for tree in read_trees(path, encoding=encoding):
+        for node in _nodes(tree) if phrases else (tree,):
+            example = LabelledText(" ".join(node.words()), (node.label,), node.place)
+            tally.saw()
+            if phrases and (node.label, example.text) in seen:
+                tally.drop("met before", example.place, example.text)
+                continue
+            seen.add((node.label, example.text))
+            yield example
+
+
+def _nodes(tree: Tree) -> Iterator[Tree]:
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(node.children))
+
+
+def _relabelled(
+    examples: Iterator[LabelledText], pairs: Sequence[str], tally: Tally
+) -> Iterator[LabelledText]:
+    names = dict(pair.split("=", 1) for pair in pairs)
+    for example in examples:
+        labels = tuple(names.get(label, label) for label in example.labels)
+        if "" in labels:
+            tally.drop("with a label that is left out", example.place, example.text)
+        else:
+            yield LabelledText(example.text, labels, example.place)
+
+
+def files_of(data: ClassifyData) -> dict[str, Path]:
+    """The data files of a config by what they are for; several training files are numbered."""
+    named = {f"train-{i + 1}" if i else "train": Path(path) for i, path in enumerate(data.train)}
+    if data.dev is not None:
+        named["dev"] = Path(data.dev)
+    if data.test is not None:
+        named["test"] = Path(data.test)
+    return named
+
+
+@dataclass
+class _Gathered:
+    """What one pass over the files leaves behind."""
+
+    corpus: Corpus
+    tokens: list[str]
+    labels: list[tuple[str, ...]]
+    parts: dict[str, np.ndarray]
+    tally: Tally
+    lines: list[str]
+
+
+def gather(
+    config: ClassifyConfig, sources: Mapping[str, Iterable[LabelledText]], tokeniser: Tokeniser, tally: Tally
+) -> _Gathered:
+    """Tokenise the examples of every part once, dropping and counting what training cannot use."""
+    builder = CorpusBuilder()
+    labels: list[tuple[str, ...]] = []
+    parts: dict[str, np.ndarray] = {}
+    limit, cut = config.data.max_length, config.data.too_long == "cut"
+    for part, examples in sources.items():
+        rows = array.array("q")
+        for example in examples:
+            tokens = tokeniser.tokens(example.text)
+            if reason := _why_not(example, tokens, config, part, None if cut else limit):
+                tally.drop(reason, example.place, example.text)
+                continue
+            rows.append(len(labels))
+            builder.add(tokens[:limit])
+            labels.append(example.labels)
+        parts[part] = np.frombuffer(rows, np.int64) if rows else np.zeros(0, np.int64)
+    return _Gathered(builder.finish(), builder.tokens, labels, parts, tally, [])
+
+
+def _why_not(
+    example: LabelledText, tokens: Sequence[str], config: ClassifyConfig, part: str, limit: int | None
+) -> str | None:
+    several = config.data.several_labels
+    if not example.labels and not several:
+        return "without a label"
+    if len(example.labels) > 1 and not several:
+        raise DataError(
+            f"{example.place} has {len(example.labels)} labels ({', '.join(example.labels)}), and one is expected: "
+            f"give --several-labels if texts may have several"
+        )
+    if not tokens:
+        return "without a token"
+    if part == "train" and limit is not None and len(tokens) > limit:
+        return f"longer than max_length={limit}"
+    return None
+
+
+# --- splitting --------------------------------------------------------------------------------------------------------
+
+
+def split(
+    rows: np.ndarray, classes: np.ndarray, share: float, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Hold out a share of the rows, of each class as near to the share as whole examples allow; at least one in all."""
+    order = rows[generator.permutation(len(rows))]
+    # A row's place among those of its class, as a fraction: holding out the smallest fractions takes each class alike.
+    shuffled = classes[order]
+    place = np.empty(len(order))
+    for value in np.unique(shuffled):
+        members = np.flatnonzero(shuffled == value)
+        place[members] = (np.arange(len(members)) + generator.random()) / len(members)
+    count = min(max(1, round(share * len(order))), len(order) - 1)
+    held = np.zeros(len(order), bool)
+    held[np.argsort(place, kind="stable")[:count]] = True
+    return np.sort(order[~held]), np.sort(order[held])
+
+
+def fold_of(
+    rows: np.ndarray, folds: int, fold: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows outside and inside one of ``folds`` parts of nearly the same size, drawn at random."""
+    parts = np.array_split(rows[generator.permutation(len(rows))], folds)
+    inside = np.sort(parts[fold])
+    return np.sort(np.concatenate([part for i, part in enumerate(parts) if i != fold])), inside
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+def prepare(
+    config: ClassifyConfig,
+    randomness: Randomness,
+    sources: Mapping[str, Iterable[LabelledText]] | None = None,
+    encoding: Encoding | None = None,
+    names: Labels | None = None,
+) -> Dataset:
+    """Read everything a config names, or the given examples, into a dataset.
+
+    ``encoding`` and ``names`` are those of a trained model, when training goes on from it.
+    """
+    tally = Tally()
+    lines: list[str] = []
+    if sources is None:
+        lines = describe_files(config.data)
+        sources = _open_sources(config.data, tally)
+    else:
+        sources = {part: tally.seen(examples) for part, examples in sources.items()}
+    tokeniser = encoding.tokeniser if encoding else _learn_tokeniser(config, sources)
+    found = gather(config, sources, tokeniser, tally)
+    if names is None:
+        names = Labels.count(found.labels)
+    _check_labels(names, len(found.labels), config)
+    labels = _label_array(found.labels, names, config.data.several_labels)
+    train, dev, test = _rows(config, found, labels, randomness)
+    if encoding is None:
+        encoding = learn_encoding(config, tokeniser, found.corpus, found.tokens, train)
+    shown = dev[np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int)]
+    samples = [(int(i), tokeniser.join([found.tokens[n] for n in found.corpus[int(i)]])) for i in shown]
+    texts = encoding.encode_corpus(found.corpus, found.tokens)
+    lines += [tally.counts(len(found.labels)).sentence(), *_describe(names, labels, texts, train, dev, test)]
+    return Dataset(encoding, names, texts, labels, train, dev, test, samples, lines, tally)
+
+
+def describe_files(data: ClassifyData) -> list[str]:
+    """What each file was taken for, and why."""
+    lines = []
+    for part, path in files_of(data).items():
+        if data.format == "auto":
+            found = recognise(path, data.encoding)
+            lines.append(f"{part}: {path} is {found.format}: {found.why}")
+        else:
+            lines.append(f"{part}: {path} is read as {data.format}")
+    return lines
+
+
+def _open_sources(data: ClassifyData, tally: Tally) -> dict[str, Iterable[LabelledText]]:
+    if not data.train:
+        raise DataError("there is nothing to train on: name a file, as in 'catena train classify FILE'")
+    sources: dict[str, Iterable[LabelledText]] = {"train": _chained(data, tally)}
+    if data.dev is not None:
+        sources["dev"] = read_labelled(data, data.dev, tally)
+    if data.test is not None:
+        sources["test"] = read_labelled(data, data.test, tally)
+    return sources
+
+
+def _chained(data: ClassifyData, tally: Tally) -> Iterator[LabelledText]:
+    for path in data.train:
+        yield from read_labelled(data, path, tally, phrases=data.phrases)
+
+
+def _learn_tokeniser(config: ClassifyConfig, sources: Mapping[str, Iterable[LabelledText]]) -> Tokeniser:
+    """Make the tokeniser. One that is trained reads the training files once more, for it needs them before all else."""
+    if config.tokenizer.kind not in ("bpe", "unigram"):
+        return build_tokeniser(config.tokenizer)
+    if config.data.train:
+        return build_tokeniser(config.tokenizer, (example.text for example in _chained(config.data, Tally())))
+    examples = list(sources["train"])
+    sources["train"] = examples  # type: ignore[index]
+    return build_tokeniser(config.tokenizer, (example.text for example in examples))
+
+
+def _check_labels(names: Labels, n: int, config: ClassifyConfig) -> None:
+    if n == 0:
+        raise DataError("no example is left to train on: see what was dropped, and why, in dropped.tsv")
+    if len(names) < 2 and not config.data.several_labels:
+        only = f"only the label {names.names[0]!r}" if len(names) else "no label"
+        raise DataError(f"a classifier needs at least two labels, and the data has {only}")
+    if len(names) > 1000 and len(names) > n / 2:
+        raise DataError(
+            f"the data has {len(names):,} different labels for {n:,} texts, which looks like the text taken for the "
+            f"label: check --format, or name the columns with --text-column and --label-column"
+        )
+
+
+def _label_array(labels: Sequence[tuple[str, ...]], names: Labels, several: bool) -> np.ndarray:
+    if not several:
+        return np.array([names.id(one[0]) for one in labels], np.int64)
+    rows = np.zeros((len(labels), len(names)), np.float32)
+    for i, some in enumerate(labels):
+        rows[i, names.ids(some)] = 1.0
+    return rows
+
+
+def _rows(
+    config: ClassifyConfig, found: _Gathered, labels: np.ndarray, randomness: Randomness
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which rows are for training, for dev and for test."""
+    data = config.data
+    train = found.parts["train"]
+    test = found.parts.get("test", np.zeros(0, np.int64))
+    if data.folds is not None:
+        if len(train) < data.folds:
+            raise DataError(f"{len(train)} examples cannot be cut into data.folds = {data.folds} parts")
+        train, test = fold_of(train, data.folds, data.fold or 0, randomness.numpy("folds"))
+    if "dev" in found.parts:
+        return _not_empty(train, "train"), _not_empty(found.parts["dev"], "dev"), test
+    if len(train) < 2:
+        raise DataError("one example cannot be split into train and dev: give a dev file with --dev")
+    classes = labels if labels.ndim == 1 else labels @ (1 << np.arange(labels.shape[1]) % 60)
+    train, dev = split(train, classes, data.dev_share, randomness.numpy("dev", data.fold or 0))
+    return train, dev, test
+
+
+def _not_empty(rows: np.ndarray, part: str) -> np.ndarray:
+    if len(rows) == 0:
+        raise DataError(f"no example of {part} is left: see what was dropped, and why, in dropped.tsv")
+    return rows
+
+
+def _describe(
+    names: Labels,
+    labels: np.ndarray,
+    texts: EncodedTexts,
+    train: np.ndarray,
+    dev: np.ndarray,
+    test: np.ndarray,
+) -> list[str]:
+    lines = []
+    for part, rows in (("train", train), ("dev", dev), ("test", test)):
+        if len(rows):
+            lengths = texts.lengths[rows]
+            words = f"{part}: {len(rows):,} texts, {lengths.mean():.1f} tokens on average, {lengths.max():,} at most"
+            unknown = unknown_share(texts, rows)
+            lines.append(words + (f", {100 * unknown:.1f} % unknown" if unknown and part != "train" else ""))
+    counts = (
+        labels[train].sum(0).astype(int)
+        if labels.ndim > 1
+        else np.bincount(labels[train], minlength=len(names))
+    )
+    most = sorted(zip(counts.tolist(), names.names, strict=True), reverse=True)
+    listed = ", ".join(f"{name} {count:,}" for count, name in most[:8])
+    lines.append(f"{len(names)} labels: {listed}" + (f", and {len(most) - 8} more" if len(most) > 8 else ""))
+    return lines
+
+
+def from_lists(texts: Iterable[str], labels: Iterable[Sequence[str]], source: str) -> Iterator[LabelledText]:
+    """Examples from Python lists; the place of each is its position, counted from 1."""
+    for i, (text, some) in enumerate(zip(texts, labels, strict=True), start=1):
+        yield LabelledText(text, tuple(some), Place(source, i))

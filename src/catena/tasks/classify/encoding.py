@@ -1,0 +1,195 @@
+"""What turns a text into the input of a model: a tokeniser with a vocabulary, or with a space of features.
+
+An encoding is made from training texts, saved beside the weights, and is all that prediction needs to read a text.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from catena.data.batches import pad
+from catena.data.corpus import Corpus
+from catena.data.features import Features, FeatureSpace, build_features, load_features
+from catena.data.settings import VocabularySettings
+from catena.data.tokenise import Tokeniser, load_tokeniser
+from catena.data.vocabulary import PAD, UNK, Vocabulary
+from catena.tasks.classify.batch import BagBatch, TextBatch, TokenBatch
+from catena.tasks.classify.settings import BAG_KINDS, ClassifyConfig
+
+TOKENISER, VOCABULARY, FEATURES = "tokenizer", "vocabulary.json", "features"
+
+
+class EncodedTexts(ABC):
+    """Texts as numbers, each at hand by its row."""
+
+    lengths: np.ndarray
+    """Tokens or features of each text."""
+
+    @abstractmethod
+    def batch(self, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> TextBatch:
+        """Some of the texts as one batch. ``labels`` are those of all texts, one row for each."""
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+class Encoding(ABC):
+    """Turns texts into numbers."""
+
+    tokeniser: Tokeniser
+    max_length: int
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens of a text, cut to the longest that the model takes."""
+        return self.tokeniser.tokens(text)[: self.max_length]
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many ids there are: rows of the embedding or weight table."""
+
+    @abstractmethod
+    def name(self, id: int) -> str:
+        """What an id stands for, written for people."""
+
+    @abstractmethod
+    def encode(self, token_lists: Iterable[Sequence[str]]) -> EncodedTexts:
+        """Texts, given as tokens, as numbers."""
+
+    @abstractmethod
+    def encode_corpus(self, corpus: Corpus, tokens: Sequence[str]) -> EncodedTexts:
+        """A corpus with provisional numbers, ``tokens[n]`` for number ``n``, as numbers of this encoding."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write it into a model folder."""
+
+
+class TokenEncoding(Encoding):
+    """Token ids, in order."""
+
+    def __init__(self, tokeniser: Tokeniser, vocabulary: Vocabulary, max_length: int) -> None:
+        self.tokeniser, self.vocabulary, self.max_length = tokeniser, vocabulary, max_length
+
+    @property
+    def size(self) -> int:
+        return len(self.vocabulary)
+
+    def name(self, id: int) -> str:
+        return self.vocabulary.tokens([id])[0]
+
+    def encode(self, token_lists: Iterable[Sequence[str]]) -> EncodedTexts:
+        return EncodedTokens([np.array(self.vocabulary.ids(tokens), np.int32) for tokens in token_lists])
+
+    def encode_corpus(self, corpus: Corpus, tokens: Sequence[str]) -> EncodedTexts:
+        return EncodedTokens(corpus.renumbered(np.array(self.vocabulary.ids(tokens), np.int32)))
+
+    def save(self, folder: Path) -> None:
+        self.tokeniser.save(folder / TOKENISER)
+        self.vocabulary.save(folder / VOCABULARY)
+
+
+class EncodedTokens(EncodedTexts):
+    """Token ids of texts, in a corpus or a list."""
+
+    def __init__(self, texts: Corpus | list[np.ndarray]) -> None:
+        self.texts = texts
+        self.lengths = (
+            texts.lengths if isinstance(texts, Corpus) else np.array([len(t) for t in texts], np.int64)
+        )
+
+    def batch(self, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> TextBatch:
+        ids, lengths = pad([self.texts[int(i)] for i in rows], PAD)
+        chosen = None if labels is None else torch.from_numpy(labels[rows]).to(device)
+        numbers = torch.from_numpy(np.asarray(rows, np.int64)).to(device)
+        longest = int(lengths.max()) if len(lengths) else 0
+        return TokenBatch(ids.to(device), lengths.to(device), chosen, numbers, longest)
+
+
+class BagEncoding(Encoding):
+    """Features of a text, without order."""
+
+    def __init__(self, tokeniser: Tokeniser, space: FeatureSpace, max_length: int) -> None:
+        self.tokeniser, self.space, self.max_length = tokeniser, space, max_length
+
+    @property
+    def size(self) -> int:
+        return len(self.space)
+
+    def name(self, id: int) -> str:
+        return self.space.name(id)
+
+    def encode(self, token_lists: Iterable[Sequence[str]]) -> EncodedTexts:
+        return EncodedBags(self.space.features(token_lists))
+
+    def encode_corpus(self, corpus: Corpus, tokens: Sequence[str]) -> EncodedTexts:
+        return self.encode([tokens[n] for n in corpus[i]] for i in range(len(corpus)))
+
+    def save(self, folder: Path) -> None:
+        self.tokeniser.save(folder / TOKENISER)
+        self.space.save(folder / FEATURES)
+
+
+class EncodedBags(EncodedTexts):
+    """Features of texts, row after row."""
+
+    def __init__(self, features: Features) -> None:
+        self.features = features
+        self.lengths = np.diff(features.offsets)
+
+    def batch(self, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> TextBatch:
+        taken = self.features.take(rows)
+        chosen = None if labels is None else torch.from_numpy(labels[rows]).to(device)
+        longest = int(np.diff(taken.offsets).max(initial=0))
+        return BagBatch(
+            torch.from_numpy(taken.ids).to(device),
+            torch.from_numpy(taken.values).to(device),
+            torch.from_numpy(taken.offsets[:-1]).to(device),
+            chosen,
+            torch.from_numpy(np.asarray(rows, np.int64)).to(device),
+            longest,
+        )
+
+
+def learn_encoding(
+    config: ClassifyConfig,
+    tokeniser: Tokeniser,
+    corpus: Corpus,
+    tokens: Sequence[str],
+    train: np.ndarray,
+) -> Encoding:
+    """Choose the vocabulary or the features by what stands in the training examples alone."""
+    if config.model.kind in BAG_KINDS:
+        settings = config.model.features  # type: ignore[union-attr]
+        space = build_features(settings, ([tokens[n] for n in corpus[int(i)]] for i in train))
+        return BagEncoding(tokeniser, space, config.data.max_length)
+    counts = corpus.counts(train, len(tokens))
+    counted = {token: int(n) for token, n in zip(tokens, counts, strict=True) if n}
+    limits = config.vocabulary if not tokeniser.symbols else VocabularySettings()
+    vocabulary = Vocabulary.from_counts(counted, limits, symbols=tokeniser.symbols)
+    return TokenEncoding(tokeniser, vocabulary, config.data.max_length)
+
+
+def load_encoding(config: ClassifyConfig, folder: Path) -> Encoding:
+    """Read the encoding of a model folder."""
+    tokeniser = load_tokeniser(folder / TOKENISER)
+    if config.model.kind in BAG_KINDS:
+        return BagEncoding(tokeniser, load_features(folder / FEATURES), config.data.max_length)
+    return TokenEncoding(tokeniser, Vocabulary.load(folder / VOCABULARY), config.data.max_length)
+
+
+def unknown_share(encoded: EncodedTexts, rows: np.ndarray) -> float | None:
+    """The share of tokens that the vocabulary does not know; None for features, which have no unknown."""
+    if not isinstance(encoded, EncodedTokens):
+        return None
+    total = unknown = 0
+    for i in rows:
+        ids = encoded.texts[int(i)]
+        total += len(ids)
+        unknown += int((ids == UNK).sum())
+    return unknown / total if total else 0.0

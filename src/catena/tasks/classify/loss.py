@@ -1,0 +1,110 @@
+r"""Losses of a classifier, one number for each example.
+
+With scores :math:`s` over k classes, the right class y, and a target distribution q that is one at y (or smoothed):
+
+=================  ==================================================================
+cross_entropy      :math:`-\sum_j q_j \log \mathrm{softmax}(s)_j`
+hinge              :math:`\max(0, 1 + \max_{j \ne y} s_j - s_y)` (Crammer & Singer 2001)
+squared_error      :math:`\frac12 \sum_j (q_j - \mathrm{softmax}(s)_j)^2`
+perceptron         :math:`s_{\hat y} - s_y` with :math:`\hat y = \arg\max_j s_j` (Rosenblatt 1958)
+=================  ==================================================================
+
+Where a text has several labels, each class is a yes-or-no question of its own: sigmoid takes the place of softmax, the
+margin is that of each class against 0, and the losses of the classes are added.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from catena.registry import Registry
+
+
+class Loss(ABC):
+    """A loss in its two forms. Static: a loss has no state."""
+
+    @staticmethod
+    @abstractmethod
+    def single(
+        logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float
+    ) -> Float[Tensor, "*b"]:
+        """One label for each example."""
+
+    @staticmethod
+    @abstractmethod
+    def several(logits: Float[Tensor, "*b k"], targets: Float[Tensor, "*b k"]) -> Float[Tensor, "*b"]:
+        """Any number of labels: ``targets`` is 1 where the class is one of them."""
+
+
+LOSSES: Registry[type[Loss]] = Registry("loss")
+
+
+@LOSSES.register("cross_entropy")
+class CrossEntropy(Loss):
+    @staticmethod
+    def single(
+        logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float
+    ) -> Float[Tensor, "*b"]:
+        log_probs = logits.log_softmax(-1)
+        exact = -log_probs.gather(-1, labels[..., None]).squeeze(-1)
+        return exact if smoothing == 0 else (1 - smoothing) * exact - smoothing * log_probs.mean(-1)
+
+    @staticmethod
+    def several(logits: Float[Tensor, "*b k"], targets: Float[Tensor, "*b k"]) -> Float[Tensor, "*b"]:
+        return F.binary_cross_entropy_with_logits(logits, targets, reduction="none").sum(-1)
+
+
+@LOSSES.register("hinge")
+class Hinge(Loss):
+    @staticmethod
+    def single(
+        logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float
+    ) -> Float[Tensor, "*b"]:
+        right = logits.gather(-1, labels[..., None])
+        rival = logits.scatter(-1, labels[..., None], -torch.inf).amax(-1)
+        return F.relu(1 + rival - right.squeeze(-1))
+
+    @staticmethod
+    def several(logits: Float[Tensor, "*b k"], targets: Float[Tensor, "*b k"]) -> Float[Tensor, "*b"]:
+        return F.relu(1 - (2 * targets - 1) * logits).sum(-1)
+
+
+@LOSSES.register("squared_error")
+class SquaredError(Loss):
+    @staticmethod
+    def single(
+        logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float
+    ) -> Float[Tensor, "*b"]:
+        k = logits.shape[-1]
+        targets = F.one_hot(labels, k).to(logits.dtype) * (1 - smoothing) + smoothing / k
+        return 0.5 * (targets - logits.softmax(-1)).square().sum(-1)
+
+    @staticmethod
+    def several(logits: Float[Tensor, "*b k"], targets: Float[Tensor, "*b k"]) -> Float[Tensor, "*b"]:
+        return 0.5 * (targets - logits.sigmoid()).square().sum(-1)
+
+
+@LOSSES.register("perceptron")
+class Perceptron(Loss):
+    @staticmethod
+    def single(
+        logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float
+    ) -> Float[Tensor, "*b"]:
+        # Not max(0, …): at the start all scores tie at 0, and a wrong guess must still move the weights.
+        guess = logits.argmax(-1, keepdim=True)
+        return (logits.gather(-1, guess) - logits.gather(-1, labels[..., None])).squeeze(-1)
+
+    @staticmethod
+    def several(logits: Float[Tensor, "*b k"], targets: Float[Tensor, "*b k"]) -> Float[Tensor, "*b"]:
+        wrong = (logits > 0) != (targets > 0.5)
+        return (torch.where(targets > 0.5, -logits, logits) * wrong).sum(-1)
+
+
+def balanced_weights(counts: Int[Tensor, k]) -> Float[Tensor, k]:
+    """A weight for each class that gives all classes the same say: n / (k · count), so that the mean over examples is 1."""
+    return counts.sum() / (counts.clamp(min=1) * len(counts)).to(torch.get_default_dtype())

@@ -1,0 +1,244 @@
+r"""Classifiers: a text's input to a score for each class.
+
+Linear models score :math:`s_j = b_j + \sum_i v_i w_{ij}` over the features i of a text; the log-linear model is
+:math:`p(j \mid x) = \exp s_j / \sum_{j'} \exp s_{j'}`. The others turn the text into one vector, which an output layer reads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from catena.embeddings.table import Embedding, build_embedding
+from catena.encoders.activations import build_activation
+from catena.encoders.build import build_encoder, build_highway, build_pooling, build_text_convolution
+from catena.encoders.settings import HighwaySettings
+from catena.tasks.classify.batch import BagBatch, TextBatch, TokenBatch
+from catena.tasks.classify.settings import (
+    ClassifyConfig,
+    CnnModel,
+    ConvolutionalModel,
+    MlpModel,
+    RecurrentModel,
+    TransformerModel,
+)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of each class, and the text's vector that they were read from, where there is one.
+
+    A bag of models puts its members on a first axis.
+    """
+
+    logits: Float[Tensor, "*m b k"]
+    hidden: Float[Tensor, "*m b d"] | None = None
+
+
+class Classifier(nn.Module, ABC):
+    """Scores texts. ``temperature`` divides the scores in prediction alone; it is fitted on dev, not trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("temperature", torch.ones(()))
+
+    @abstractmethod
+    def forward(self, batch: TextBatch) -> Scores: ...
+
+
+class LinearClassifier(Classifier):
+    """A weight for each feature and class: log-linear model or perceptron, by the loss it is trained with."""
+
+    def __init__(self, n_features: int, n_classes: int) -> None:
+        super().__init__()
+        self.features = FeatureSum(n_features, n_classes)
+
+    def forward(self, batch: TextBatch) -> Scores:
+        return Scores(self.features(batch))
+
+
+class FeatureSum(nn.Module):
+    """b + Σ v_i w_i over the features i of each text. Weights start at zero unless they are drawn afterwards."""
+
+    def __init__(self, n_features: int, d_out: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(max(1, n_features), d_out))
+        self.bias = nn.Parameter(torch.zeros(d_out))
+
+    def forward(self, batch: TextBatch, dropout: float = 0.0) -> Float[Tensor, "b d_out"]:
+        assert isinstance(batch, BagBatch)
+        values = F.dropout(batch.values, dropout, self.training)
+        total = F.embedding_bag(
+            batch.ids, self.weight, batch.offsets, mode="sum", per_sample_weights=values.to(self.weight.dtype)
+        )
+        return total + self.bias
+
+
+class MultilayerPerceptron(Classifier):
+    """Hidden layers over the features of a text."""
+
+    def __init__(self, settings: MlpModel, n_features: int, n_classes: int) -> None:
+        super().__init__()
+        self.dropout_input, self.dropout_hidden = settings.dropout_input, settings.dropout_hidden
+        self.first = FeatureSum(n_features, settings.hidden[0])
+        # Texts have some tens of features, whatever the size of the table: draw by that, not by the table.
+        nn.init.normal_(self.first.weight, std=0.1)
+        sizes = settings.hidden
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.activation = build_activation(settings.activation)
+        self.output = nn.Linear(sizes[-1], n_classes)
+
+    def forward(self, batch: TextBatch) -> Scores:
+        hidden = self.activation(self.first(batch, self.dropout_input))
+        for layer in self.layers:
+            hidden = self.activation(layer(F.dropout(hidden, self.dropout_hidden, self.training)))
+        return Scores(self.output(F.dropout(hidden, self.dropout_hidden, self.training)), hidden)
+
+
+class VectorClassifier(Classifier):
+    """Token vectors, a summary of them, an output layer. The vectors can be disturbed between the first two.
+
+    Args:
+        embedding: ids to vectors.
+        summary: vectors to one vector for the text, or None to score every position.
+        encoder: with ``pooling``, what stands before it when every position is scored.
+        output: the text's vector to scores.
+    """
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        summary: nn.Module,
+        output: nn.Linear,
+        dropout_input: float,
+        dropout_hidden: float,
+    ) -> None:
+        super().__init__()
+        self.embedding, self.summary, self.output = embedding, summary, output
+        self.dropout_input, self.dropout_hidden = dropout_input, dropout_hidden
+
+    def vectors(self, batch: TextBatch) -> Float[Tensor, "b t d"]:
+        assert isinstance(batch, TokenBatch)
+        return F.dropout(self.embedding(batch.ids), self.dropout_input, self.training)
+
+    def score(self, vectors: Float[Tensor, "b t d"], batch: TextBatch) -> Scores:
+        assert isinstance(batch, TokenBatch)
+        hidden = self.summary(vectors, batch.lengths)
+        return Scores(self.output(F.dropout(hidden, self.dropout_hidden, self.training)), hidden)
+
+    def forward(self, batch: TextBatch) -> Scores:
+        return self.score(self.vectors(batch), batch)
+
+
+class PositionClassifier(VectorClassifier):
+    """Every position is scored, and the scores are pooled: the text is of a class if one of its positions says so."""
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        encoder: nn.Module,
+        output: nn.Linear,
+        pooling: nn.Module,
+        dropout_input: float,
+        dropout_hidden: float,
+    ) -> None:
+        super().__init__(embedding, encoder, output, dropout_input, dropout_hidden)
+        self.pooling = pooling
+
+    def score(self, vectors: Float[Tensor, "b t d"], batch: TextBatch) -> Scores:
+        assert isinstance(batch, TokenBatch)
+        states = F.dropout(self.summary(vectors, batch.lengths), self.dropout_hidden, self.training)
+        return Scores(self.pooling(self.output(states), batch.lengths))
+
+
+class Pooled(nn.Module):
+    """An encoder, a pooling, and highway layers on what comes out."""
+
+    def __init__(self, encoder: nn.Module, pooling: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.pooling = encoder, pooling
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        return self.pooling(self.encoder(x, lengths), lengths)
+
+
+class WithHighway(nn.Module):
+    """Highway layers on a text's vector, taken as a sequence of one position."""
+
+    def __init__(self, summary: nn.Module, highway: nn.Module) -> None:
+        super().__init__()
+        self.summary, self.highway = summary, highway
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        vector = self.summary(x, lengths)
+        return self.highway(vector[:, None], torch.ones_like(lengths)).squeeze(1)
+
+
+class Bag(Classifier):
+    """Several classifiers, each trained on its own sample of the examples; their probabilities are averaged."""
+
+    def __init__(self, members: list[Classifier]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, batch: TextBatch) -> Scores:
+        scored = [member(batch) for member in self.members]
+        hidden = [s.hidden for s in scored if s.hidden is not None]
+        return Scores(torch.stack([s.logits for s in scored]), torch.stack(hidden) if hidden else None)
+
+
+def log_probabilities(
+    logits: Float[Tensor, "*m b k"], several: bool, temperature: Float[Tensor, ""]
+) -> Float[Tensor, "b k"]:
+    """log p of each class: a softmax over classes, or a sigmoid of each; the mean over the members of a bag."""
+    scaled = logits / temperature
+    log_probs = F.logsigmoid(scaled) if several else scaled.log_softmax(-1)
+    if log_probs.ndim == 2:
+        return log_probs
+    return log_probs.logsumexp(0) - torch.tensor(float(len(log_probs))).log()
+
+
+def build_model(
+    config: ClassifyConfig,
+    n_ids: int,
+    n_classes: int,
+    vectors: tuple[Tensor, Tensor] | None = None,
+) -> Classifier:
+    """The model that a config describes, for so many ids and classes; a bag of them if it says so."""
+    if config.bagging.members == 1:
+        return _one_model(config, n_ids, n_classes, vectors)
+    return Bag([_one_model(config, n_ids, n_classes, vectors) for _ in range(config.bagging.members)])
+
+
+def _one_model(
+    config: ClassifyConfig, n_ids: int, n_classes: int, vectors: tuple[Tensor, Tensor] | None
+) -> Classifier:
+    settings = config.model
+    if settings.kind in ("loglinear", "perceptron"):
+        return LinearClassifier(n_ids, n_classes)
+    if isinstance(settings, MlpModel):
+        return MultilayerPerceptron(settings, n_ids, n_classes)
+    assert isinstance(settings, CnnModel | RecurrentModel | ConvolutionalModel | TransformerModel)
+    matrix, known = vectors if vectors else (None, None)
+    embedding = build_embedding(settings.embedding, n_ids, matrix=matrix, known=known)
+    drops = settings.dropout_input, settings.dropout_hidden
+    if isinstance(settings, CnnModel):
+        summary: nn.Module = build_text_convolution(settings.convolution, embedding.d_out)
+        d_out = summary.d_out
+    else:
+        encoder = build_encoder(settings.encoder, embedding.d_out)
+        if settings.pool_outputs:
+            pooling = build_pooling(settings.pooling, n_classes)
+            return PositionClassifier(
+                embedding, encoder, nn.Linear(encoder.d_out, n_classes), pooling, *drops
+            )
+        pooling = build_pooling(settings.pooling, encoder.d_out)
+        summary, d_out = Pooled(encoder, pooling), pooling.d_out
+    if settings.n_highway:
+        summary = WithHighway(summary, build_highway(HighwaySettings(n_layers=settings.n_highway), d_out))
+    return VectorClassifier(embedding, summary, nn.Linear(d_out, n_classes), *drops)

@@ -1,0 +1,249 @@
+"""A trained classifier that is ready to be asked. Needs nothing but its own folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from catena import config as configs
+from catena.checkpoint import open_checkpoint
+from catena.data.reading import Tally
+from catena.data.vocabulary import Labels
+from catena.errors import CatenaError, DataError
+from catena.tasks.application import Answers, Predictor, Report
+from catena.tasks.classify.dataset import read_labelled
+from catena.tasks.classify.encoding import BagEncoding, Encoding, load_encoding
+from catena.tasks.classify.model import Bag, Classifier, LinearClassifier, build_model, log_probabilities
+from catena.tasks.classify.scoring import (
+    Judged,
+    chosen_labels,
+    measure_of,
+    predicted_ids,
+    report_lines,
+    right_ids,
+    scores_of,
+    signatures_of,
+)
+from catena.tasks.classify.settings import ClassifyConfig, NeuralModel
+from catena.tasks.classify.task import CONFIG, LABELS, score_all
+
+BLOCK = 2048
+"""Texts that are read, encoded and scored together in a stream."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The labels of a text, best first, with the probability of every class. Prints as its labels."""
+
+    labels: tuple[str, ...]
+    probabilities: dict[str, float]
+
+    @property
+    def label(self) -> str:
+        """The label, where a text has one; the most probable class."""
+        return (
+            max(self.probabilities, key=self.probabilities.__getitem__) if not self.labels else self.labels[0]
+        )
+
+    @property
+    def probability(self) -> float:
+        """The probability of the label."""
+        return self.probabilities[self.label]
+
+    def __str__(self) -> str:
+        return ", ".join(self.labels)
+
+
+class ClassifyPredictor(Predictor):
+    """A classifier with its encoding and the names of its classes."""
+
+    def __init__(
+        self,
+        config: ClassifyConfig,
+        encoding: Encoding,
+        names: Labels,
+        model: Classifier,
+        device: torch.device,
+    ) -> None:
+        self.config, self.encoding, self.names, self.device = config, encoding, names, device
+        self.model = model.to(device).eval()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes, in the order of :meth:`predict_proba`'s columns."""
+        return self.names.names
+
+    def predict(self, texts: Sequence[str]) -> list[Prediction]:
+        return self._predictions(self.log_probabilities(_checked(texts)))
+
+    def predict_stream(self, texts: Iterable[str]) -> Iterator[Prediction]:
+        waiting = iter(texts)
+        while block := list(islice(waiting, BLOCK)):
+            yield from self.predict(block)
+
+    def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
+        """The probability of every class for each text: one row a text, columns as in :attr:`labels`."""
+        return np.exp(self.log_probabilities(_checked(texts)))
+
+    def log_probabilities(self, texts: Sequence[str]) -> np.ndarray:
+        """The log-probability of every class for each text, in nats."""
+        if not texts:
+            return np.zeros((0, len(self.names)))
+        encoded = self.encoding.encode(self.encoding.tokens(text) for text in texts)
+        size = self.config.evaluation.texts_at_once
+        logits = score_all(self.model, encoded, np.arange(len(texts)), size, self.device)
+        several = self.config.data.several_labels
+        return log_probabilities(logits.double(), several, self.model.temperature.double().cpu()).numpy()
+
+    def _predictions(self, log_probs: np.ndarray) -> list[Prediction]:
+        chosen = chosen_labels(log_probs, self.names, self.config.data.several_labels)
+        probabilities = np.exp(log_probs).tolist()
+        return [
+            Prediction(tuple(labels), dict(zip(self.names.names, row, strict=True)))
+            for labels, row in zip(chosen, probabilities, strict=True)
+        ]
+
+    # --- on labelled data ---------------------------------------------------------------------------------------------
+
+    def judge(self, path: Path) -> Judged:
+        """Predict for a labelled file, a block at a time."""
+        tally = Tally()
+        examples = read_labelled(self.config.data, path, tally)
+        blocks, rights = [], []
+        while block := list(islice(examples, BLOCK)):
+            blocks.append(self.log_probabilities([example.text for example in block]))
+            rights += [self._right(example.labels, str(example.place)) for example in block]
+        if not blocks:
+            raise DataError(f"{path} has no labelled text to score: {tally.counts(0).sentence('')}")
+        return Judged(np.concatenate(blocks), np.stack(rights), tally.counts(len(rights)).sentence(""))
+
+    def _right(self, labels: tuple[str, ...], place: str) -> np.ndarray:
+        try:
+            ids = self.names.ids(labels)
+        except DataError as error:
+            raise DataError(f"{place}: {error}") from None
+        if self.config.data.several_labels:
+            row = np.zeros(len(self.names), np.float32)
+            row[ids] = 1.0
+            return row
+        if len(ids) != 1:
+            raise DataError(f"{place} has {len(ids)} labels ({', '.join(labels)}), and this model gives one")
+        return np.array(ids[0], np.int64)
+
+    def evaluate(self, path: Path) -> Report:
+        judged = self.judge(path)
+        several = self.config.data.several_labels
+        scores = scores_of(judged.log_probs, judged.labels, several)
+        lines = report_lines(judged, scores, self.names, several)
+        return Report(scores, signatures_of(len(judged.labels), several), tuple(lines))
+
+    def answers(self, path: Path, metric: str) -> Answers:
+        judged = self.judge(path)
+        several = self.config.data.several_labels
+        return Answers(
+            measure_of(metric, self.names.names),
+            [self._names(ids) for ids in right_ids(judged.labels)],
+            [self._names(ids) for ids in predicted_ids(judged.log_probs, several)],
+        )
+
+    def _names(self, ids: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(self.names.name(j) for j in ids)
+
+    # --- for people ---------------------------------------------------------------------------------------------------
+
+    def top_features(self, most: int = 20) -> dict[str, list[tuple[str, float]]]:
+        """Of a linear model: the features that speak most for each class, with their weights against the mean class."""
+        if not isinstance(self.model, LinearClassifier):
+            raise CatenaError(
+                f"top features are those of a linear model, and this one is {self.config.model.kind!r}: "
+                f"train with --model loglinear"
+            )
+        assert isinstance(self.encoding, BagEncoding)
+        weights = self.model.features.weight.detach().cpu().double()
+        if not self.config.data.several_labels:
+            weights = weights - weights.mean(
+                1, keepdim=True
+            )  # only differences between classes have a meaning
+        table = {}
+        for j, name in enumerate(self.names.names):
+            best = torch.topk(weights[:, j], min(most, self.encoding.size))
+            table[name] = [
+                (self.encoding.name(int(i)), float(w)) for w, i in zip(best.values, best.indices, strict=True)
+            ]
+        return table
+
+    def describe(self, top: int) -> list[str]:
+        n = sum(p.numel() for p in self.model.parameters())
+        lines = [
+            f"a classifier of kind {self.config.model.kind}: {len(self.names)} classes, {self.encoding.size:,} ids, "
+            f"{n:,} parameters",
+            f"classes: {', '.join(self.names.names)}",
+            f"temperature fitted on dev: {float(self.model.temperature):.3f}",
+        ]
+        if isinstance(self.model, Bag):
+            lines.append(f"a bag of {len(self.model.members)} members")
+        if isinstance(self.model, LinearClassifier):
+            lines.append(f"the {top} features that speak most for each class:")
+            for name, features in self.top_features(top).items():
+                lines.append(
+                    f"  {name}: " + ", ".join(f"{feature} {weight:+.2f}" for feature, weight in features)
+                )
+        return lines
+
+    def write(self, prediction: Any, text: str, format: str) -> str:
+        best = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
+        if format == "jsonl":
+            row = {
+                "text": text,
+                "labels": list(prediction.labels),
+                "probabilities": {k: round(v, 6) for k, v in best},
+            }
+            if not self.config.data.several_labels:
+                row = {
+                    "text": text,
+                    "label": prediction.label,
+                    "probability": round(prediction.probability, 6),
+                    **row,
+                }
+                del row["labels"]
+            return json.dumps(row, ensure_ascii=False)
+        one_line = " ".join(text.split())
+        if format == "tsv":
+            return f"{','.join(prediction.labels)}\t{prediction.probability:.4f}\t{one_line}"
+        return ", ".join(prediction.labels)
+
+
+def load_predictor(folder: Path, device: torch.device) -> ClassifyPredictor:
+    """Read a trained classifier from a run folder or a checkpoint folder."""
+    checkpoint = open_checkpoint(folder)
+    config = configs.load(ClassifyConfig, checkpoint.folder / CONFIG)
+    encoding = load_encoding(config, checkpoint.folder)
+    names = Labels.load(checkpoint.folder / LABELS)
+    model = build_model(config, encoding.size, len(names), blank_vectors(config, encoding.size))
+    checkpoint.load_into(model)
+    return ClassifyPredictor(config, encoding, names, model, device)
+
+
+def blank_vectors(config: ClassifyConfig, n: int) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """The place of word vectors in a model whose weights are read afterwards."""
+    if not isinstance(config.model, NeuralModel) or config.model.embedding.mode == "random":
+        return None
+    return torch.zeros(n, config.model.embedding.d), torch.zeros(n, dtype=torch.bool)
+
+
+def _checked(texts: Sequence[str]) -> Sequence[str]:
+    if isinstance(texts, str):
+        raise DataError(
+            "predict takes a list of texts, and one text was given: put it in a list, as in predict([text])"
+        )
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"text {i} is not a string but {type(text).__name__}: {text!r}")
+    return texts

@@ -1,0 +1,125 @@
+"""From log-probabilities to labels, scores and a report. Numpy only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from catena.data.vocabulary import Labels
+from catena.errors import ConfigError
+from catena.metrics import classification as metrics
+from catena.metrics.calibration import expected_calibration_error
+from catena.metrics.confusion import ConfusionTable, confusion_table
+from catena.metrics.intervals import wilson_interval
+from catena.metrics.measure import Measure
+
+SCREEN = 120
+"""Characters in a line that fit on a screen."""
+LOG_HALF = math.log(0.5)
+
+
+def predicted_ids(log_probs: np.ndarray, several: bool) -> list[tuple[int, ...]]:
+    """The classes of each text: the most probable one, or all that are more probable than not, best first."""
+    if not several:
+        return [(int(j),) for j in log_probs.argmax(1)]
+    chosen = []
+    for row in log_probs:
+        ids = np.flatnonzero(row > LOG_HALF)
+        chosen.append(tuple(int(j) for j in ids[np.argsort(-row[ids], kind="stable")]))
+    return chosen
+
+
+def chosen_labels(log_probs: np.ndarray, names: Labels, several: bool) -> list[list[str]]:
+    """The names of the classes of each text."""
+    return [[names.name(j) for j in ids] for ids in predicted_ids(log_probs, several)]
+
+
+def right_ids(labels: np.ndarray) -> list[tuple[int, ...]]:
+    """The classes of each text, from the array of a dataset."""
+    if labels.ndim == 1:
+        return [(int(j),) for j in labels]
+    return [tuple(int(j) for j in np.flatnonzero(row)) for row in labels]
+
+
+def measure_of(metric: str, names: Sequence[str]) -> Measure:
+    """A metric over tuples of class names, as a function of sums over examples."""
+    known = {
+        "accuracy": metrics.SUBSET_ACCURACY,
+        "macro_f1": metrics.multilabel_f1_measure(names, "macro"),
+        "micro_f1": metrics.multilabel_f1_measure(names, "micro"),
+    }
+    if metric not in known:
+        raise ConfigError(f"two classifiers can be compared by {', '.join(known)}, not by {metric!r}")
+    return known[metric]
+
+
+def scores_of(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> dict[str, float]:
+    """Every score of some predictions by name. ``log_loss`` is the mean negative log-likelihood in nats."""
+    right, guess = right_ids(labels), predicted_ids(log_probs, several)
+    scores = {
+        "accuracy": float(metrics.subset_accuracy(right, guess)),
+        "macro_f1": float(metrics.multilabel_f1(right, guess, average="macro")),
+    }
+    if several:
+        scores["micro_f1"] = float(metrics.multilabel_f1(right, guess, average="micro"))
+        likelihood = np.where(labels > 0.5, log_probs, np.log1p(-np.exp(np.minimum(log_probs, -1e-12))))
+        scores["log_loss"] = float(-likelihood.sum(1).mean())
+    else:  # micro F1 is the accuracy here
+        scores["log_loss"] = float(-log_probs[np.arange(len(labels)), labels].mean())
+    return scores
+
+
+def signatures_of(n: int, several: bool) -> dict[str, str]:
+    """How each score was made."""
+    signatures = {
+        "accuracy": f"{'subset-accuracy' if several else 'accuracy'}|n={n}",
+        "macro_f1": f"f1|average:macro|n={n}",
+        "log_loss": f"log-loss|unit:nats|n={n}",
+    }
+    return {**signatures, "micro_f1": f"f1|average:micro|n={n}"} if several else signatures
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Predictions for labelled texts, with the right answers, and what was read and dropped."""
+
+    log_probs: np.ndarray
+    labels: np.ndarray
+    counts: str
+
+
+def report_lines(judged: Judged, scores: dict[str, float], names: Labels, several: bool) -> list[str]:
+    """The scores with their interval, each class, and which classes are taken for which."""
+    right, guess = right_ids(judged.labels), predicted_ids(judged.log_probs, several)
+    n = len(right)
+    hits = sum(set(a) == set(b) for a, b in zip(right, guess, strict=True))
+    interval = wilson_interval(hits, n)
+    signatures = signatures_of(n, several)
+    lines = [
+        judged.counts,
+        f"accuracy {scores['accuracy']:.4f} (95 % interval {interval.low:.4f} to {interval.high:.4f})   {signatures['accuracy']}",
+    ]
+    lines += [f"{name} {scores[name]:.4f}   {signatures[name]}" for name in scores if name != "accuracy"]
+    as_names = (
+        [[names.name(j) for j in ids] for ids in right],
+        [[names.name(j) for j in ids] for ids in guess],
+    )
+    if several:
+        return [*lines, "", *metrics.multilabel_report(*as_names, labels=names.names).lines()]
+    error = expected_calibration_error(judged.labels, np.exp(judged.log_probs))
+    lines.append(f"calibration error {float(error):.4f}   {error.signature}")
+    gold, found = [one for (one,) in as_names[0]], [one for (one,) in as_names[1]]
+    lines += ["", *metrics.label_report(gold, found, labels=names.names).lines()]
+    return [*lines, "", *_mistakes(confusion_table(gold, found, labels=names.names))]
+
+
+def _mistakes(table: ConfusionTable) -> list[str]:
+    """Which classes are taken for which: as a table where it fits on a screen, otherwise the most frequent ones."""
+    lines = table.lines()
+    if max(map(len, lines)) <= SCREEN:
+        return lines
+    listed = [f"  {count:>5}  {right} taken for {guess}" for right, guess, count in table.mistakes(10)]
+    return ["the most frequent mistakes:", *listed] if listed else ["no mistakes"]

@@ -1,0 +1,334 @@
+"""The config of a text classifier. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from catena.config import Config
+from catena.data.settings import (
+    BatchSettings,
+    FeatureSettings,
+    TokeniserSettings,
+    VocabularySettings,
+    WordTokens,
+)
+from catena.embeddings.settings import EmbeddingSettings
+from catena.encoders.settings import (
+    ActivationName,
+    ConvolutionSettings,
+    PoolingSettings,
+    Probability,
+    RecurrentSettings,
+    SelfAttentiveRecurrentSettings,
+    TextConvolutionSettings,
+    TransformerSettings,
+)
+from catena.registry import did_you_mean
+from catena.tasks.settings import DataSettings, MachineSettings
+from catena.training.settings import TrainingSettings
+
+
+class ClassifyData(DataSettings):
+    """The files, how they are read, and which part of them is held out."""
+
+    several_labels: bool = False
+    """A text may have several labels, or none: each label becomes a yes-or-no question of its own."""
+    label_separator: str | None = None
+    """What stands between the labels of one text, such as | in sport|politics; needs several_labels."""
+
+    relabel: tuple[str, ...] = ()
+    """Labels to rename, as old=new; what is renamed to nothing (old=) is left out and counted as dropped."""
+    phrases: bool = False
+    """Of labelled trees (Penn brackets with a class at every node): train on every phrase once, not on sentences alone."""
+
+    @model_validator(mode="after")
+    def _renames_are_pairs(self) -> ClassifyData:
+        wrong = [pair for pair in self.relabel if "=" not in pair]
+        if wrong:
+            raise ValueError(f"data.relabel takes pairs as old=new, and {wrong[0]!r} has no =")
+        return self
+
+    @model_validator(mode="after")
+    def _separator_fits(self) -> ClassifyData:
+        if self.label_separator is not None and not self.several_labels:
+            raise ValueError(
+                f"data.label_separator = {self.label_separator!r} is for texts with several labels: "
+                f"set data.several_labels = true, or leave it out"
+            )
+        return self
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+class LogLinearModel(Config):
+    """A log-linear model (maximum entropy, logistic regression) on n-gram features; exact, quick, open to inspection."""
+
+    kind: Literal["loglinear"] = "loglinear"
+    """The model."""
+    features: FeatureSettings = FeatureSettings()
+    """What the model sees of a text."""
+
+
+class PerceptronModel(Config):
+    """A perceptron on n-gram features: a linear model that learns from its mistakes alone."""
+
+    kind: Literal["perceptron"] = "perceptron"
+    """The model."""
+    features: FeatureSettings = FeatureSettings()
+    """What the model sees of a text."""
+
+
+class MlpModel(Config):
+    """A multilayer perceptron on n-gram features."""
+
+    kind: Literal["mlp"] = "mlp"
+    """The model."""
+    features: FeatureSettings = FeatureSettings(ngrams=1)
+    """What the model sees of a text."""
+    hidden: Annotated[tuple[Annotated[int, Field(gt=0)], ...], Field(min_length=1)] = (100,)
+    """Units of each hidden layer."""
+    activation: ActivationName = "relu"
+    """Activation of the hidden layers."""
+    dropout_input: Probability = 0.0
+    """Probability of dropping a feature of the text in training."""
+    dropout_hidden: Probability = 0.5
+    """Probability of dropping a hidden unit in training."""
+
+
+class NeuralModel(Config):
+    """What the models on word vectors share."""
+
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    """The vectors of the tokens."""
+    dropout_input: Probability = 0.0
+    """Probability of dropping a number of a token's vector in training."""
+    dropout_hidden: Probability = 0.5
+    """Probability of dropping a unit of the text's vector, before the output layer, in training."""
+    n_highway: int = Field(0, ge=0)
+    """Highway layers between the text's vector and the output layer."""
+
+
+class CnnModel(NeuralModel):
+    """The convolutional network of Kim (2014): windows of several sizes, max over time, softmax."""
+
+    kind: Literal["cnn"] = "cnn"
+    """The model."""
+    convolution: TextConvolutionSettings = TextConvolutionSettings()
+    """The windows and their filters."""
+
+
+class RecurrentModel(NeuralModel):
+    """A recurrent network over the tokens, whose states are pooled into one vector."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    """The model."""
+    encoder: Annotated[RecurrentSettings | SelfAttentiveRecurrentSettings, Field(discriminator="kind")] = (
+        RecurrentSettings()
+    )
+    """The recurrent encoder."""
+    pooling: PoolingSettings = PoolingSettings()
+    """How the states become one vector."""
+    pool_outputs: bool = False
+    """Pool the scores of every position instead of their states: the output layer then reads each position."""
+
+
+class ConvolutionalModel(NeuralModel):
+    """Stacked convolutions, one vector for each position, whose vectors are pooled into one."""
+
+    kind: Literal["convolution"] = "convolution"
+    """The model."""
+    encoder: ConvolutionSettings = ConvolutionSettings()
+    """The convolutional encoder."""
+    pooling: PoolingSettings = PoolingSettings()
+    """How the vectors of the positions become one."""
+    pool_outputs: bool = False
+    """Pool the scores of every position instead of their vectors: the output layer then reads each position."""
+
+
+class TransformerModel(NeuralModel):
+    """A Transformer encoder, whose vectors are pooled into one."""
+
+    kind: Literal["transformer"] = "transformer"
+    """The model."""
+    encoder: TransformerSettings = TransformerSettings()
+    """The Transformer encoder."""
+    pooling: PoolingSettings = PoolingSettings(kind="mean")
+    """How the vectors of the positions become one."""
+    pool_outputs: bool = False
+    """Pool the scores of every position instead of their vectors: the output layer then reads each position."""
+
+
+ModelSettings = Annotated[
+    LogLinearModel
+    | PerceptronModel
+    | MlpModel
+    | CnnModel
+    | RecurrentModel
+    | ConvolutionalModel
+    | TransformerModel,
+    Field(discriminator="kind"),
+]
+BAG_KINDS = ("loglinear", "perceptron", "mlp")
+"""Models that see a text as a bag of features, and have no vectors of tokens."""
+
+
+POOLS_SCORES = ("last", "max", "min", "mean", "attention")
+"""Poolings that give a vector of the size they are given."""
+
+
+# --- the loss and the whole -------------------------------------------------------------------------------------------
+
+
+class LossSettings(Config):
+    """What training makes small."""
+
+    kind: Literal["auto", "cross_entropy", "hinge", "squared_error", "perceptron"] = "auto"
+    """The loss; auto is cross_entropy, and the perceptron's own for a perceptron."""
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    """Share of the target that is spread over all classes."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """balanced gives every class the same weight in the loss, however rare it is."""
+    adversarial: float = Field(0.0, ge=0)
+    """Size of the step against the model that is added to the token vectors (fast gradient sign); 0 for none."""
+    adversarial_share: float = Field(0.5, gt=0, lt=1)
+    """Share of the loss on the disturbed vectors."""
+    sparsity: float = Field(0.0, ge=0)
+    """Weight of an L1 penalty on the units of the text's vector, which makes most of them zero."""
+
+
+class BaggingSettings(Config):
+    """Several models in one, each trained on its own bootstrap sample; their probabilities are averaged."""
+
+    members: int = Field(1, ge=1)
+    """How many models; 1 is no bagging."""
+
+
+class EvaluationSettings(Config):
+    """How the model is judged."""
+
+    calibrate: bool = True
+    """Fit a temperature on dev at each evaluation, so that probabilities mean what they say."""
+    texts_at_once: int = Field(256, gt=0)
+    """Texts that are scored together."""
+
+
+METRICS = ("accuracy", "macro_f1", "log_loss", "micro_f1")
+"""The scores of a classifier; the first decides which checkpoint is best. With several labels it counts exact sets."""
+
+SUGGESTED: dict[str, dict[str, Any]] = {
+    "loglinear": {"optimizer": "adam", "learning_rate": 0.01, "weight_decay": 1e-5, "clip_norm": 0.0},
+    "perceptron": {"optimizer": "sgd", "learning_rate": 1.0, "clip_norm": 0.0},
+    "mlp": {"optimizer": "adam", "learning_rate": 0.003},
+    "cnn": {"optimizer": "adam", "learning_rate": 0.001},
+    "recurrent": {"optimizer": "adam", "learning_rate": 0.002},
+    "convolution": {"optimizer": "adam", "learning_rate": 0.001},
+    "transformer": {"optimizer": "adamw", "learning_rate": 0.0005, "weight_decay": 0.01, "warmup_steps": 100},
+}
+"""How each model likes to be trained, where the config does not say."""
+
+
+class ClassifyConfig(Config):
+    """Texts into classes."""
+
+    task: Literal["classify"] = "classify"
+    """The task this config is for."""
+    seed: int = Field(0, ge=0)
+    """The seed of everything that is drawn at random."""
+    machine: MachineSettings = MachineSettings()
+    data: ClassifyData = ClassifyData()
+    tokenizer: TokeniserSettings = WordTokens(lowercase=True)
+    vocabulary: VocabularySettings = VocabularySettings()
+    model: ModelSettings = CnnModel()
+    bagging: BaggingSettings = BaggingSettings()
+    loss: LossSettings = LossSettings()
+    batches: BatchSettings = BatchSettings()
+    training: TrainingSettings = Field(default_factory=TrainingSettings)
+    evaluation: EvaluationSettings = EvaluationSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _suggest(cls, data: Any) -> Any:
+        """Train each model as it likes to be trained, unless the config says how."""
+        if not isinstance(data, dict):
+            return data
+        model = data.get("model", {})
+        kind = model.get("kind", "cnn") if isinstance(model, dict) else getattr(model, "kind", "cnn")
+        training = data.get("training", {})
+        if isinstance(training, dict) and "optimizer" not in training:
+            data = {**data, "training": {**SUGGESTED.get(str(kind), {}), **training}}
+        return data
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> ClassifyConfig:
+        problems = []
+        if self.training.metric not in (None, *METRICS):
+            problems.append(
+                f"training.metric = {self.training.metric!r} is no score of a classifier: "
+                f"{did_you_mean(str(self.training.metric), METRICS)}"
+            )
+        if self.training.metric == "micro_f1" and not self.data.several_labels:
+            problems.append(
+                "training.metric = 'micro_f1' is the accuracy where a text has one label: say 'accuracy'"
+            )
+        bag = self.model.kind in BAG_KINDS
+        if bag and self.loss.adversarial:
+            problems.append(
+                f"loss.adversarial = {self.loss.adversarial} disturbs the vectors of tokens, and model.kind = "
+                f"{self.model.kind!r} has none: choose a model on vectors, such as 'cnn', or leave it out"
+            )
+        if self.model.kind in ("loglinear", "perceptron") and self.loss.sparsity:
+            problems.append(
+                f"loss.sparsity = {self.loss.sparsity} is for hidden units, and model.kind = {self.model.kind!r} has none: "
+                f"leave it out, or use training.l1 for sparse weights"
+            )
+        if self.model.kind == "perceptron" and self.loss.kind not in ("auto", "perceptron"):
+            problems.append(
+                f"model.kind = 'perceptron' has its own loss, and loss.kind is {self.loss.kind!r}: "
+                f"leave it out, or choose model.kind = 'loglinear'"
+            )
+        if self.loss_kind in ("hinge", "perceptron") and self.loss.label_smoothing:
+            problems.append(
+                f"loss.label_smoothing = {self.loss.label_smoothing} needs a loss on probabilities, and the loss is "
+                f"{self.loss_kind!r}: leave one of them out"
+            )
+        if self.data.several_labels and self.loss.label_smoothing:
+            problems.append(
+                "loss.label_smoothing is for one label a text, and data.several_labels is true: leave it out"
+            )
+        if isinstance(self.model, TransformerModel) and self.model.encoder.positions == "learned":
+            if self.data.max_length > self.model.encoder.max_length:
+                problems.append(
+                    f"data.max_length = {self.data.max_length} is more than the learned positions of "
+                    f"model.encoder.max_length = {self.model.encoder.max_length}: make them equal"
+                )
+        pooling = getattr(self.model, "pooling", None)
+        if getattr(self.model, "pool_outputs", False) and pooling.kind not in POOLS_SCORES:
+            problems.append(
+                f"model.pool_outputs makes one score of many, and model.pooling.kind = {pooling.kind!r} keeps several: "
+                f"choose one of {', '.join(POOLS_SCORES)}"
+            )
+        if self.loss.adversarial and self.bagging.members > 1:
+            problems.append(
+                "loss.adversarial and bagging.members > 1 cannot be had together: leave one of them out"
+            )
+        if (
+            isinstance(self.model, NeuralModel)
+            and self.model.n_highway
+            and getattr(self.model, "pool_outputs", False)
+        ):
+            problems.append(
+                "model.n_highway works on the text's vector, and model.pool_outputs makes none: leave one out"
+            )
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @property
+    def loss_kind(self) -> str:
+        """The loss that auto stands for."""
+        if self.loss.kind != "auto":
+            return self.loss.kind
+        return "perceptron" if self.model.kind == "perceptron" else "cross_entropy"

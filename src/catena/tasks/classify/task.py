@@ -1,0 +1,193 @@
+"""The classifier as the training loop sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from catena.config import to_toml
+from catena.data.batches import BatchPlan
+from catena.data.settings import BatchSettings
+from catena.data.vocabulary import Labels
+from catena.metrics.calibration import fit_temperature
+from catena.randomness import Randomness
+from catena.tasks.classify.batch import TextBatch
+from catena.tasks.classify.dataset import Dataset
+from catena.tasks.classify.encoding import EncodedTexts
+from catena.tasks.classify.loss import LOSSES, balanced_weights
+from catena.tasks.classify.model import Classifier, Scores, VectorClassifier, log_probabilities
+from catena.tasks.classify.scoring import chosen_labels, scores_of
+from catena.tasks.classify.settings import METRICS, ClassifyConfig
+from catena.training.task import EpochPlan, Evaluation, LossOutput, Task
+
+CONFIG, LABELS = "config.toml", "labels.json"
+
+
+class ClassifyTask(Task):
+    """A classifier, its data and its metric."""
+
+    def __init__(
+        self,
+        config: ClassifyConfig,
+        data: Dataset,
+        model: Classifier,
+        device: torch.device,
+        randomness: Randomness,
+    ) -> None:
+        self.config, self.data, self.device, self.randomness = config, data, device, randomness
+        self._model = model.to(device)
+        self._class_weights = self._weights_of_classes()
+        self._bootstrap = self._bootstrap_counts()
+        self._loss = LOSSES[config.loss_kind]
+
+    @property
+    def model(self) -> nn.Module:
+        return self._model
+
+    @property
+    def metric(self) -> str:
+        return METRICS[0]
+
+    @property
+    def higher_is_better(self) -> bool:
+        return True
+
+    def epoch(self, number: int) -> EpochPlan:
+        generator = self.randomness.numpy("batches", number)
+        plan = BatchPlan.shuffled(self.data.texts.lengths[self.data.train], self.config.batches, generator)
+        return _Epoch(plan, self.data, self.device)
+
+    # --- the loss -----------------------------------------------------------------------------------------------------
+
+    def loss(self, batch: TextBatch) -> LossOutput:
+        settings = self.config.loss
+        if settings.adversarial and isinstance(self._model, VectorClassifier):
+            total = self._adversarial_loss(self._model, batch)
+        else:
+            total = self._mean_loss(self._model(batch), batch)
+        return LossOutput(total, batch.size, batch.tokens)
+
+    def _mean_loss(self, scores: Scores, batch: TextBatch) -> Float[Tensor, ""]:
+        """The mean loss of a batch, with the weights of classes and of bootstrap samples and the penalty on units."""
+        logits, labels, settings = scores.logits, batch.labels, self.config.loss
+        assert labels is not None
+        if self.config.data.several_labels:
+            losses = self._loss.several(logits, labels.expand_as(logits))
+        else:
+            losses = self._loss.single(logits, labels.expand(logits.shape[:-1]), settings.label_smoothing)
+            if self._class_weights is not None:
+                losses = losses * self._class_weights[labels]
+        if self._bootstrap is not None:
+            losses = losses * self._bootstrap[:, batch.examples]
+        mean = losses.mean(-1).sum()  # members of a bag do not share parameters, so their losses are added
+        if settings.sparsity and scores.hidden is not None:
+            mean = mean + settings.sparsity * scores.hidden.abs().sum(-1).mean()
+        return mean
+
+    def _adversarial_loss(self, model: VectorClassifier, batch: TextBatch) -> Float[Tensor, ""]:
+        """(1 - α) J(x) + α J(x + ε sign ∇ₓJ): Goodfellow et al. 2015, equation 3 and section 6."""
+        settings = self.config.loss
+        vectors = model.vectors(batch)
+        clean = self._mean_loss(model.score(vectors, batch), batch)
+        (gradient,) = torch.autograd.grad(clean, vectors, retain_graph=True)
+        disturbed = vectors + settings.adversarial * gradient.sign()
+        share = settings.adversarial_share
+        return (1 - share) * clean + share * self._mean_loss(model.score(disturbed, batch), batch)
+
+    def _weights_of_classes(self) -> Float[Tensor, k] | None:
+        if self.config.loss.class_weights == "none" or self.config.data.several_labels:
+            return None
+        counts = np.bincount(self.data.labels[self.data.train], minlength=len(self.data.names))
+        return balanced_weights(torch.from_numpy(counts)).to(self.device)
+
+    def _bootstrap_counts(self) -> Float[Tensor, "m n"] | None:
+        """How often each example stands in the bootstrap sample of each member of a bag."""
+        members, train = self.config.bagging.members, self.data.train
+        if members == 1:
+            return None
+        counts = np.zeros((members, len(self.data.labels)), np.float32)
+        for m in range(members):
+            drawn = self.randomness.numpy("bootstrap", m).choice(train, size=len(train))
+            np.add.at(counts[m], drawn, 1)
+        return torch.from_numpy(counts).to(self.device)
+
+    # --- evaluation ---------------------------------------------------------------------------------------------------
+
+    def evaluate(self) -> Evaluation:
+        rows = self.data.dev
+        logits = self.logits(rows)
+        several = self.config.data.several_labels
+        if self.config.evaluation.calibrate and logits.ndim == 2:
+            # A buffer, so it is saved with the weights; the loss does not read it, so training is not disturbed.
+            temperature = fit_temperature(logits.double().numpy(), self.data.labels[rows])
+            self._model.temperature.fill_(temperature)
+        log_probs = log_probabilities(logits, several, self._model.temperature.cpu()).double().numpy()
+        scores = scores_of(log_probs, self.data.labels[rows], several)
+        return Evaluation(scores, self._samples(rows, log_probs, several))
+
+    def logits(self, rows: np.ndarray) -> Float[Tensor, "*m n k"]:
+        """The scores of some texts, in their order, on the CPU."""
+        return score_all(
+            self._model, self.data.texts, rows, self.config.evaluation.texts_at_once, self.device
+        )
+
+    def _samples(self, rows: np.ndarray, log_probs: np.ndarray, several: bool) -> list[str]:
+        names = self.data.names
+        place = {int(row): i for i, row in enumerate(rows)}
+        lines = []
+        for row, text in self.data.samples:
+            guess = chosen_labels(log_probs[place[row]][None], names, several)[0]
+            right = _label_names(self.data.labels[row], names)
+            mark = "✓" if set(guess) == set(right) else f"✗ (is {', '.join(right) or 'none'})"
+            shown = text if len(text) <= 60 else text[:57] + "…"
+            lines.append(f"{shown}  →  {', '.join(guess) or 'none'} {mark}")
+        return lines
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
+        self.data.names.save(folder / LABELS)
+        self.data.encoding.save(folder)
+
+    def describe_batch(self, batch: TextBatch) -> str:
+        return f"{batch.size} examples, longest {batch.longest} tokens"
+
+    def summary(self) -> Sequence[str]:
+        return self.data.lines
+
+
+class _Epoch(EpochPlan):
+    def __init__(self, plan: BatchPlan, data: Dataset, device: torch.device) -> None:
+        self.plan, self.data, self.device = plan, data, device
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def batch(self, i: int) -> TextBatch:
+        return self.data.texts.batch(self.data.train[self.plan[i]], self.data.labels, self.device)
+
+
+def score_all(
+    model: Classifier, texts: EncodedTexts, rows: np.ndarray, batch_size: int, device: torch.device
+) -> Float[Tensor, "*m n k"]:
+    """The scores of some encoded texts, in the order of ``rows``; texts of like length are scored together."""
+    plan = BatchPlan.by_length(texts.lengths[rows], BatchSettings(batch_size=batch_size))
+    found: list[Tensor] = []
+    with torch.inference_mode():
+        for part in plan:
+            found.append(model(texts.batch(rows[part], None, device)).logits.float().cpu())
+    order = np.concatenate(list(plan))
+    joined = torch.cat(found, dim=-2)
+    return joined[..., torch.from_numpy(np.argsort(order)), :].clone()
+
+
+def _label_names(labels: np.ndarray, names: Labels) -> list[str]:
+    if np.ndim(labels) == 0:
+        return [names.name(int(labels))]
+    return [names.name(int(i)) for i in np.flatnonzero(labels)]

@@ -1,0 +1,60 @@
+"""Settings that all tasks share: where the data is and how it is split. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from catena.config import Config
+
+
+class MachineSettings(Config):
+    """Where a run computes."""
+
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1 or mps; auto takes a GPU if there is one."""
+    threads: int | None = Field(None, gt=0)
+    """CPU threads; all cores if not set. Results are equal bit for bit only at the same number."""
+
+
+class DataSettings(Config):
+    """The files, how they are read, and which part of them is held out."""
+
+    train: tuple[str, ...] = ()
+    """Files to train on, all of one format; plain, gzip or xz."""
+    dev: str | None = None
+    """File that decides when to stop and which checkpoint is best; a part of train is held out if it is not set."""
+    test: str | None = None
+    """File that is scored once, with the best checkpoint, at the end."""
+    dev_share: float = Field(0.1, gt=0, lt=1)
+    """Share of train that is held out when there is no dev file, drawn by the seed."""
+    folds: int | None = Field(None, ge=2)
+    """Cross-validation: cut train into so many parts by the seed; each in turn is the test set of a run of its own."""
+    fold: int | None = Field(None, ge=0)
+    """With folds: run this one alone (the first is 0)."""
+    format: str = "auto"
+    """Format of the files; auto looks at each file and says what it took it for."""
+    text_column: str | None = None
+    """Column or key that holds the text, in files that name their columns; found by its name if not set."""
+    label_column: str | None = None
+    """Column or key that holds the label; found by its name if not set."""
+    encoding: str | None = None
+    """Encoding of the files if they are not UTF-8, such as latin-1."""
+    max_length: int = Field(1000, gt=0)
+    """Longest text in tokens. Longer ones are left out of training and listed in dropped.tsv (see too_long); what is
+    predicted is cut to it."""
+    too_long: Literal["drop", "cut"] = "drop"
+    """What happens in training to a text that is longer than max_length."""
+
+    @model_validator(mode="after")
+    def _folds_fit(self) -> DataSettings:
+        if self.fold is not None and self.folds is None:
+            raise ValueError(f"data.fold = {self.fold} needs data.folds: say how many folds there are")
+        if self.folds is not None and self.fold is not None and self.fold >= self.folds:
+            raise ValueError(
+                f"data.fold = {self.fold} must be below data.folds = {self.folds}: the first fold is 0"
+            )
+        if self.folds is not None and self.test is not None:
+            raise ValueError("data.folds makes its own test sets: leave data.test out")
+        return self

@@ -1,0 +1,77 @@
+"""The tasks Catena knows, by name. Imports no torch: a task's own modules are opened when it is chosen."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from catena.config import Config, read_toml
+from catena.errors import ConfigError, FormatError
+from catena.registry import Registry, did_you_mean
+
+if TYPE_CHECKING:
+    from catena.tasks.application import Application
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a task lives and what it is for."""
+
+    name: str
+    summary: str
+    settings: str
+    """``module:Class`` of its config, in a module that imports no torch."""
+    application: str
+    """``module:Class`` of what trains, loads and evaluates it."""
+    formats: tuple[str, ...]
+    """The data formats that this task is recognised by when none is named."""
+
+    def config_class(self) -> type[Config]:
+        return _named(self.settings)
+
+    def open(self) -> Application:
+        return _named(self.application)()
+
+
+def _named(place: str) -> type:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+TASKS: Registry[Entry] = Registry("task")
+TASKS.register("classify")(
+    Entry(
+        name="classify",
+        summary="texts into classes",
+        settings="catena.tasks.classify.settings:ClassifyConfig",
+        application="catena.tasks.classify.application:ClassifyApplication",
+        formats=("tsv-label", "kim", "fasttext", "csv", "tsv", "jsonl", "parquet", "datasets"),
+    )
+)
+
+
+def task_of_file(path: Path) -> Entry:
+    """The task that a data file is for, by its format."""
+    from catena.data.recognise import recognise
+
+    found = recognise(path)
+    for name in TASKS:
+        if found.format in TASKS[name].formats:
+            return TASKS[name]
+    tasks = ", ".join(f"{name} ({', '.join(TASKS[name].formats)})" for name in TASKS)
+    raise FormatError(
+        f"{path} looks like {found.format!r} ({found.why}), which no task is trained on yet. Known: {tasks}"
+    )
+
+
+def task_of_config(path: Path) -> Entry:
+    """The task that a config file is for."""
+    data, _ = read_toml(path)
+    name = data.get("task")
+    if name not in TASKS:
+        raise ConfigError(
+            f"{path} must say which task it is for, and has task = {name!r}: {did_you_mean(str(name), TASKS)}"
+        )
+    return TASKS[name]
