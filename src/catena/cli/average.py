@@ -26,9 +26,7 @@ def run(argv: Sequence[str]) -> int:
         AverageFlags, argv, "catena average", "Average the weights of several checkpoints of one model."
     )
     if len(flags.checkpoints) < 2 or flags.output is None:
-        raise UsageError(
-            "an average needs two or more checkpoints and a folder: catena average A B … -o FOLDER"
-        )
+        raise UsageError("an average needs two or more checkpoints and a folder: catena average A B … -o FOLDER")
 
     from catena.training.average import write_average
 

@@ -42,9 +42,7 @@ def run(argv: Sequence[str]) -> int:
     from catena.metrics.significance import approximate_randomisation, paired_bootstrap
     from catena.randomness import Randomness
 
-    answers = [
-        open_model(folder, flags).answers(flags.file, flags.metric) for folder in (flags.first, flags.second)
-    ]
+    answers = [open_model(folder, flags).answers(flags.file, flags.metric) for folder in (flags.first, flags.second)]
     if answers[0].right != answers[1].right:
         raise DataError(
             f"the two models do not read {flags.file} alike (other columns or labels): they cannot be compared on it"
@@ -53,9 +51,7 @@ def run(argv: Sequence[str]) -> int:
     first, second = (measure.statistics(a.right, a.given) for a in answers)
     generator = Randomness(flags.seed).numpy("compare")
     if flags.test == "bootstrap":
-        found = paired_bootstrap(
-            first, second, measure.score, generator, metric=measure.name, resamples=flags.samples
-        )
+        found = paired_bootstrap(first, second, measure.score, generator, metric=measure.name, resamples=flags.samples)
     else:
         found = approximate_randomisation(
             first, second, measure.score, generator, metric=measure.name, shuffles=flags.samples

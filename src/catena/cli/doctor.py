@@ -38,26 +38,19 @@ class DoctorFlags:
 
 
 def run(argv: Sequence[str]) -> int:
-    parse_flags(
-        DoctorFlags, argv, "catena doctor", "Check this installation: versions, devices, optional packages."
-    )
-    lines = [
-        f"catena {__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    ]
+    parse_flags(DoctorFlags, argv, "catena doctor", "Check this installation: versions, devices, optional packages.")
+    lines = [f"catena {__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}"]
     missing = [name for name in NEEDED if _version(name) is None]
     lines += [f"  {name:<12} {_version(name) or 'MISSING'}" for name in NEEDED]
     for extra, packages in EXTRAS.items():
         found = ", ".join(f"{name} {_version(name)}" for name in packages if _version(name))
         absent = [name for name in packages if not _version(name)]
         lines.append(
-            f"  {extra + ' (extra)':<20} {found or '-'}"
-            + (f"   pip install 'catena[{extra}]'" if absent else "")
+            f"  {extra + ' (extra)':<20} {found or '-'}" + (f"   pip install 'catena[{extra}]'" if absent else "")
         )
     if not missing:
         lines += _devices()
-    lines.append(
-        "all is well" if not missing else f"missing: {', '.join(missing)}   pip install {' '.join(missing)}"
-    )
+    lines.append("all is well" if not missing else f"missing: {', '.join(missing)}   pip install {' '.join(missing)}")
     sys.stdout.write("\n".join(lines) + "\n")
     return 1 if missing else 0
 

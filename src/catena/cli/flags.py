@@ -1,7 +1,7 @@
 """Flags from typed values: each verb has a frozen dataclass whose docstrings are its help; tyro reads it.
 
-Flags that set a key of a task's config are taken out first (:func:`catena.config.split_flags`), so that a mistake in any
-flag is answered with the nearest name among all of them.
+Flags that set a key of a task's config are taken out first (:func:`catena.config.split_flags`), so that a mistake in
+any flag is answered with the nearest name among all of them.
 """
 
 from __future__ import annotations
@@ -73,9 +73,7 @@ def _config_help(config: type[Config]) -> list[str]:
     ]
     short = flag_table(config)
     section: tuple[str, ...] | None = None
-    for key in sorted(
-        keys(config), key=lambda key: len(key.path) > 1
-    ):  # stable: top keys first, then as in the file
+    for key in sorted(keys(config), key=lambda key: len(key.path) > 1):  # stable: top keys first, then as in the file
         if key.path[:-1] != section:
             section = key.path[:-1]
             lines += ["", f"[{'.'.join(section) or 'top'}]"]

@@ -32,9 +32,7 @@ def run(argv: Sequence[str]) -> int:
         parse_flags(InitFlags, ["--help"], "catena init", "Write a commented config for a task.")
     entry = TASKS[words[0]]
     keys, rest = split_flags(entry.config_class(), argv)
-    flags = parse_flags(
-        InitFlags, rest, "catena init", "Write a commented config for a task.", entry.config_class()
-    )
+    flags = parse_flags(InitFlags, rest, "catena init", "Write a commented config for a task.", entry.config_class())
     config = parse(entry.config_class(), override({}, keys), source="the command line")
     text = to_toml(
         config,

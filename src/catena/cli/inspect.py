@@ -55,13 +55,8 @@ def _inspect_run(folder: Path, flags: InspectFlags) -> int:
             f"command: {' '.join(meta['command'])}",
             f"seed: {meta['seed']}, started {meta['started']}",
         ]
-        lines += [
-            f"{name}: {entry['path']} (sha256 {entry['sha256'][:12]}…)"
-            for name, entry in meta["data"].items()
-        ]
-        rows = [
-            json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        ]
+        lines += [f"{name}: {entry['path']} (sha256 {entry['sha256'][:12]}…)" for name, entry in meta["data"].items()]
+        rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
         lines.append(f"evaluations: {len(rows)}")
     lines += load(folder, "cpu").describe(flags.top)
     sys.stdout.write("\n".join(lines) + "\n")

@@ -37,9 +37,7 @@ def run(argv: Sequence[str]) -> int:
 
     model = open_model(flags.run, flags)
     texts, again = tee(_texts(flags, model.labels))
-    lines = (
-        model.write(p, text, flags.format) for p, text in zip(model.predict_stream(texts), again, strict=True)
-    )
+    lines = (model.write(p, text, flags.format) for p, text in zip(model.predict_stream(texts), again, strict=True))
     if flags.output is None:
         for line in lines:
             sys.stdout.write(line + "\n")

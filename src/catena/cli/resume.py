@@ -23,9 +23,7 @@ class ResumeFlags:
 
 
 def run(argv: Sequence[str]) -> int:
-    flags = parse_flags(
-        ResumeFlags, argv, "catena resume", "Go on with a run that was stopped, exactly where it was."
-    )
+    flags = parse_flags(ResumeFlags, argv, "catena resume", "Go on with a run that was stopped, exactly where it was.")
 
     from catena.checkpoint import CONFIG, read_meta
     from catena.cli.training import make_reporter, say

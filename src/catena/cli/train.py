@@ -58,7 +58,18 @@ def run(argv: Sequence[str]) -> int:
     chosen: list[str] = []
     if flags.time is not None and "model" not in data:
         config, chosen = entry.open().fit_to_time(config)
-    return carry_out(Plan(entry, config, flags, tuple(chosen)))
+    plan = Plan(
+        entry,
+        config,
+        output=flags.output,
+        overwrite=flags.overwrite,
+        start_from=flags.start_from,
+        seeds=flags.seeds,
+        track=flags.track,
+        quiet=flags.quiet,
+        chosen=tuple(chosen),
+    )
+    return carry_out(plan)
 
 
 def _find_task(argv: Sequence[str]) -> tuple[Entry, list[str]]:

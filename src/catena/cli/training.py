@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from catena.checkpoint import write_text_atomically
 from catena.config import Config
@@ -17,9 +17,6 @@ from catena.metrics.intervals import mean_interval
 from catena.tasks.application import Trained
 from catena.tasks.table import Entry
 from catena.training.report import LinesReporter, Reporter, SilentReporter, Together
-
-if TYPE_CHECKING:
-    from catena.cli.train import TrainFlags
 
 RUNS = Path("runs")
 
@@ -30,19 +27,24 @@ class Plan:
 
     entry: Entry
     config: Any
-    flags: TrainFlags
+    output: Path | None = None
+    overwrite: bool = False
+    start_from: Path | None = None
+    seeds: int = 1
+    track: str | None = None
+    quiet: bool = False
     chosen: tuple[str, ...] = ()
     """What was chosen for the person, in words."""
 
 
 def carry_out(plan: Plan) -> int:
     """Train one model, or one for each seed and fold, and say how it ended."""
-    flags, config = plan.flags, plan.config
+    config = plan.config
     config = config.model_copy(update={"data": with_absolute_paths(config.data)})
-    folder = flags.output or next_folder(plan.entry.name, config)
+    folder = plan.output or next_folder(plan.entry.name, config)
     for line in plan.chosen:
         say(line)
-    parts = list(_parts(config, flags.seeds))
+    parts = list(_parts(config, plan.seeds))
     if len(parts) == 1:
         trained = _one(plan, parts[0][1], folder)
         if not trained.interrupted and trained.test_scores:
@@ -61,11 +63,9 @@ def carry_out(plan: Plan) -> int:
 
 
 def _one(plan: Plan, config: Config, folder: Path) -> Trained:
-    reporter = make_reporter(plan.flags.quiet, plan.flags.track, folder)
+    reporter = make_reporter(plan.quiet, plan.track, folder)
     try:
-        return plan.entry.open().train(
-            config, folder, reporter, start_from=plan.flags.start_from, overwrite=plan.flags.overwrite
-        )
+        return plan.entry.open().train(config, folder, reporter, start_from=plan.start_from, overwrite=plan.overwrite)
     finally:
         reporter.close()
 
@@ -75,9 +75,7 @@ def _parts(config: Any, seeds: int) -> Iterator[tuple[str, Any]]:
     if seeds < 1:
         raise ConfigError(f"--seeds must be 1 or more, and is {seeds}")
     folds = (
-        [config.data.fold]
-        if config.data.folds is None or config.data.fold is not None
-        else range(config.data.folds)
+        [config.data.fold] if config.data.folds is None or config.data.fold is not None else range(config.data.folds)
     )
     for seed in range(config.seed, config.seed + seeds):
         for fold in folds:
@@ -88,15 +86,15 @@ def _parts(config: Any, seeds: int) -> Iterator[tuple[str, Any]]:
 
 def _summarise(results: list[tuple[str, Trained]], folder: Path) -> None:
     """Mean and 95 % interval of every score over the parts, said and written to summary.json."""
-    summary: dict[str, Any] = {
-        "runs": {name: {"dev": t.scores, "test": t.test_scores} for name, t in results}
-    }
+    summary: dict[str, Any] = {"runs": {name: {"dev": t.scores, "test": t.test_scores} for name, t in results}}
     for part in ("dev", "test"):
         rows = [t.scores if part == "dev" else t.test_scores for _, t in results]
         for score in rows[0]:
             values = [row[score] for row in rows]
             found = mean_interval(values)
-            summary.setdefault(part, {})[score] = {
+            ends = {"mean": found.value, "low": found.low, "high": found.high, "n": len(values)}
+            summary.setdefault(part, {})[score] = ends
+            XX {
                 "mean": found.value,
                 "low": found.low,
                 "high": found.high,
@@ -131,9 +129,7 @@ def with_absolute_paths(data: Any) -> Any:
 def next_folder(task: str, config: Any) -> Path:
     """runs/classify-cnn-001, or the next number that is free."""
     stem = f"{task}-{config.model.kind}"
-    taken = [
-        int(m[1]) for p in RUNS.glob(f"{stem}-*") if (m := re.fullmatch(rf"{re.escape(stem)}-(\d+)", p.name))
-    ]
+    taken = [int(m[1]) for p in RUNS.glob(f"{stem}-*") if (m := re.fullmatch(rf"{re.escape(stem)}-(\d+)", p.name))]
     return RUNS / f"{stem}-{max(taken, default=0) + 1:03d}"
 
 

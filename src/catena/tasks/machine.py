@@ -26,9 +26,7 @@ def choose_device(name: str) -> torch.device:
             f"the device {name!r} was asked for, and there are {torch.cuda.device_count()} GPUs, counted from 0"
         )
     if device.type == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError(
-            "the device 'mps' was asked for, and this machine has none: say --device cpu or auto"
-        )
+        raise ConfigError("the device 'mps' was asked for, and this machine has none: say --device cpu or auto")
     return device
 
 

@@ -52,9 +52,7 @@ class DataSettings(Config):
         if self.fold is not None and self.folds is None:
             raise ValueError(f"data.fold = {self.fold} needs data.folds: say how many folds there are")
         if self.folds is not None and self.fold is not None and self.fold >= self.folds:
-            raise ValueError(
-                f"data.fold = {self.fold} must be below data.folds = {self.folds}: the first fold is 0"
-            )
+            raise ValueError(f"data.fold = {self.fold} must be below data.folds = {self.folds}: the first fold is 0")
         if self.folds is not None and self.test is not None:
             raise ValueError("data.folds makes its own test sets: leave data.test out")
         return self

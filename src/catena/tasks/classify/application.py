@@ -94,9 +94,7 @@ class ClassifyApplication(Application):
                 f"--from {old} holds a model of another make ({theirs.model.kind!r}) than the one asked for "
                 f"({config.model.kind!r}): leave the model's flags out to go on with it"
             )
-        return prepare(
-            config, randomness, encoding=load_encoding(theirs, old), names=Labels.load(old / LABELS)
-        )
+        return prepare(config, randomness, encoding=load_encoding(theirs, old), names=Labels.load(old / LABELS))
 
     def _trained(self, task: ClassifyTask, outcome: Outcome, run: RunFolder) -> Trained:
         test: dict[str, float] = {}
@@ -114,18 +112,12 @@ def new_model(config: ClassifyConfig, data: Dataset, randomness: Randomness) -> 
     """A model with fresh weights, drawn by the seed, and word vectors where the config names a file of them."""
     randomness.seed_torch("weights")
     vectors = blank_vectors(config, data.encoding.size)
-    if (
-        vectors is not None
-        and isinstance(config.model, NeuralModel)
-        and isinstance(data.encoding, TokenEncoding)
-    ):
+    if vectors is not None and isinstance(config.model, NeuralModel) and isinstance(data.encoding, TokenEncoding):
         vectors = _word_vectors(config.model, data.encoding, data)
     return build_model(config, data.encoding.size, len(data.names), vectors)
 
 
-def _word_vectors(
-    model: NeuralModel, encoding: TokenEncoding, data: Dataset
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _word_vectors(model: NeuralModel, encoding: TokenEncoding, data: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
     symbols = encoding.vocabulary.symbols
     found = read_vectors(Path(str(model.embedding.vectors)), symbols, model.embedding.d)
     rows = {word: i for i, word in enumerate(found.words)}

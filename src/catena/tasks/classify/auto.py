@@ -63,7 +63,9 @@ def choose(texts: int, tokens: int, seconds: float, speed: float) -> tuple[CnnMo
         if EPOCHS * cost <= seconds:
             convolution = CnnModel().convolution.model_copy(update={"filters": size.filters})
             embedding = CnnModel().embedding.model_copy(update={"d": size.d})
-            words = f"a convolutional network with d = {size.d} and {size.filters} filters, about {cost:.0f} s for a pass"
+            words = (
+                f"a convolutional network with d = {size.d} and {size.filters} filters, about {cost:.0f} s for a pass"
+            )
             return CnnModel(embedding=embedding, convolution=convolution), words
     return LogLinearModel(), "a log-linear model, for even a small network needs more time"
 

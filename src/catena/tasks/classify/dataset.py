@@ -103,9 +103,7 @@ def _nodes(tree: Tree) -> Iterator[Tree]:
         waiting.extend(reversed(node.children))
 
 
-def _relabelled(
-    examples: Iterator[LabelledText], pairs: Sequence[str], tally: Tally
-) -> Iterator[LabelledText]:
+def _relabelled(examples: Iterator[LabelledText], pairs: Sequence[str], tally: Tally) -> Iterator[LabelledText]:
     names = dict(pair.split("=", 1) for pair in pairs)
     for example in examples:
         labels = tuple(names.get(label, label) for label in example.labels)
@@ -197,9 +195,7 @@ def split(
     return np.sort(order[~held]), np.sort(order[held])
 
 
-def fold_of(
-    rows: np.ndarray, folds: int, fold: int, generator: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def fold_of(rows: np.ndarray, folds: int, fold: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """The rows outside and inside one of ``folds`` parts of nearly the same size, drawn at random."""
     parts = np.array_split(rows[generator.permutation(len(rows))], folds)
     inside = np.sort(parts[fold])
@@ -345,11 +341,7 @@ def _describe(
             words = f"{part}: {len(rows):,} texts, {lengths.mean():.1f} tokens on average, {lengths.max():,} at most"
             unknown = unknown_share(texts, rows)
             lines.append(words + (f", {100 * unknown:.1f} % unknown" if unknown and part != "train" else ""))
-    counts = (
-        labels[train].sum(0).astype(int)
-        if labels.ndim > 1
-        else np.bincount(labels[train], minlength=len(names))
-    )
+    counts = labels[train].sum(0).astype(int) if labels.ndim > 1 else np.bincount(labels[train], minlength=len(names))
     most = sorted(zip(counts.tolist(), names.names, strict=True), reverse=True)
     listed = ", ".join(f"{name} {count:,}" for count, name in most[:8])
     lines.append(f"{len(names)} labels: {listed}" + (f", and {len(most) - 8} more" if len(most) > 8 else ""))

@@ -99,9 +99,7 @@ class EncodedTokens(EncodedTexts):
 
     def __init__(self, texts: Corpus | list[np.ndarray]) -> None:
         self.texts = texts
-        self.lengths = (
-            texts.lengths if isinstance(texts, Corpus) else np.array([len(t) for t in texts], np.int64)
-        )
+        self.lengths = texts.lengths if isinstance(texts, Corpus) else np.array([len(t) for t in texts], np.int64)
 
     def batch(self, rows: np.ndarray, labels: np.ndarray | None, device: torch.device) -> TextBatch:
         ids, lengths = pad([self.texts[int(i)] for i in rows], PAD)

@@ -7,7 +7,7 @@ model.predict(["wake me at six"])
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -79,9 +79,7 @@ class TextClassifier:
         """Train on texts and their labels. Labels may be any values that can be written as text and told apart by it."""
         texts = _texts(X)
         if len(texts) != len(y):
-            raise DataError(
-                f"fit needs one label for each text, and got {len(texts)} texts and {len(y)} labels"
-            )
+            raise DataError(f"fit needs one label for each text, and got {len(texts)} texts and {len(y)} labels")
         config = self._config()
         rows = [list(some) for some in y] if self.several_labels else [[one] for one in y]
         self._values = {str(label): label for row in rows for label in row}
@@ -136,15 +134,13 @@ class TextClassifier:
         """The probability of every class for each text."""
         return self._fitted().predict_proba(_texts(X))
 
-    def score(self, X: Sequence[str], y: Sequence[Hashable]) -> float:
+    def score(self, X: Sequence[str], y: Sequence[Any]) -> float:
         """The share of texts whose label is right (whose set of labels is right as a whole)."""
         found = self.predict(X)
         if len(found) != len(y):
-            raise DataError(
-                f"score needs one label for each text, and got {len(found)} texts and {len(y)} labels"
-            )
+            raise DataError(f"score needs one label for each text, and got {len(found)} texts and {len(y)} labels")
         if self.several_labels:
-            return float(np.mean([set(a) == set(b) for a, b in zip(found, y, strict=True)]))  # type: ignore[arg-type]
+            return float(np.mean([set(a) == set(b) for a, b in zip(found, y, strict=True)]))
         return float(np.mean([a == b for a, b in zip(found, y, strict=True)]))
 
     # --- keeping ------------------------------------------------------------------------------------------------------
@@ -162,9 +158,7 @@ class TextClassifier:
         """Read a model that ``save`` or ``catena train`` wrote. Its labels are strings."""
         predictor = load_predictor(Path(folder), choose_device(device))
         config = predictor.config
-        estimator = cls(
-            config.model.kind, several_labels=config.data.several_labels, seed=config.seed, device=device
-        )
+        estimator = cls(config.model.kind, several_labels=config.data.several_labels, seed=config.seed, device=device)
         estimator._values = {name: name for name in predictor.labels}
         estimator.config_ = config
         estimator._set_model(predictor)
@@ -189,9 +183,7 @@ class TextClassifier:
         """Change arguments; ``fit`` uses them."""
         for name, value in params.items():
             if name not in self._names():
-                raise ConfigError(
-                    f"TextClassifier has no argument {name!r}: it has {', '.join(self._names())}"
-                )
+                raise ConfigError(f"TextClassifier has no argument {name!r}: it has {', '.join(self._names())}")
             setattr(self, name, value)
         return self
 

@@ -30,9 +30,7 @@ class Loss(ABC):
 
     @staticmethod
     @abstractmethod
-    def single(
-        logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float
-    ) -> Float[Tensor, "*b"]:
+    def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
         """One label for each example."""
 
     @staticmethod
@@ -47,9 +45,7 @@ LOSSES: Registry[type[Loss]] = Registry("loss")
 @LOSSES.register("cross_entropy")
 class CrossEntropy(Loss):
     @staticmethod
-    def single(
-        logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float
-    ) -> Float[Tensor, "*b"]:
+    def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
         log_probs = logits.log_softmax(-1)
         exact = -log_probs.gather(-1, labels[..., None]).squeeze(-1)
         return exact if smoothing == 0 else (1 - smoothing) * exact - smoothing * log_probs.mean(-1)
@@ -62,9 +58,7 @@ class CrossEntropy(Loss):
 @LOSSES.register("hinge")
 class Hinge(Loss):
     @staticmethod
-    def single(
-        logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float
-    ) -> Float[Tensor, "*b"]:
+    def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
         right = logits.gather(-1, labels[..., None])
         rival = logits.scatter(-1, labels[..., None], -torch.inf).amax(-1)
         return F.relu(1 + rival - right.squeeze(-1))
@@ -77,9 +71,7 @@ class Hinge(Loss):
 @LOSSES.register("squared_error")
 class SquaredError(Loss):
     @staticmethod
-    def single(
-        logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float
-    ) -> Float[Tensor, "*b"]:
+    def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
         k = logits.shape[-1]
         targets = F.one_hot(labels, k).to(logits.dtype) * (1 - smoothing) + smoothing / k
         return 0.5 * (targets - logits.softmax(-1)).square().sum(-1)
@@ -92,9 +84,7 @@ class SquaredError(Loss):
 @LOSSES.register("perceptron")
 class Perceptron(Loss):
     @staticmethod
-    def single(
-        logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float
-    ) -> Float[Tensor, "*b"]:
+    def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
         # Not max(0, …): at the start all scores tie at 0, and a wrong guess must still move the weights.
         guess = logits.argmax(-1, keepdim=True)
         return (logits.gather(-1, guess) - logits.gather(-1, labels[..., None])).squeeze(-1)

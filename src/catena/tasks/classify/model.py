@@ -43,6 +43,8 @@ class Scores:
 class Classifier(nn.Module, ABC):
     """Scores texts. ``temperature`` divides the scores in prediction alone; it is fitted on dev, not trained."""
 
+    temperature: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("temperature", torch.ones(()))
@@ -215,9 +217,7 @@ def build_model(
     return Bag([_one_model(config, n_ids, n_classes, vectors) for _ in range(config.bagging.members)])
 
 
-def _one_model(
-    config: ClassifyConfig, n_ids: int, n_classes: int, vectors: tuple[Tensor, Tensor] | None
-) -> Classifier:
+def _one_model(config: ClassifyConfig, n_ids: int, n_classes: int, vectors: tuple[Tensor, Tensor] | None) -> Classifier:
     settings = config.model
     if settings.kind in ("loglinear", "perceptron"):
         return LinearClassifier(n_ids, n_classes)
@@ -228,15 +228,14 @@ def _one_model(
     embedding = build_embedding(settings.embedding, n_ids, matrix=matrix, known=known)
     drops = settings.dropout_input, settings.dropout_hidden
     if isinstance(settings, CnnModel):
-        summary: nn.Module = build_text_convolution(settings.convolution, embedding.d_out)
-        d_out = summary.d_out
+        convolution = build_text_convolution(settings.convolution, embedding.d_out)
+        summary: nn.Module = convolution
+        d_out = convolution.d_out
     else:
         encoder = build_encoder(settings.encoder, embedding.d_out)
         if settings.pool_outputs:
             pooling = build_pooling(settings.pooling, n_classes)
-            return PositionClassifier(
-                embedding, encoder, nn.Linear(encoder.d_out, n_classes), pooling, *drops
-            )
+            return PositionClassifier(embedding, encoder, nn.Linear(encoder.d_out, n_classes), pooling, *drops)
         pooling = build_pooling(settings.pooling, encoder.d_out)
         summary, d_out = Pooled(encoder, pooling), pooling.d_out
     if settings.n_highway:

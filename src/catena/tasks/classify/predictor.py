@@ -48,9 +48,7 @@ class Prediction:
     @property
     def label(self) -> str:
         """The label, where a text has one; the most probable class."""
-        return (
-            max(self.probabilities, key=self.probabilities.__getitem__) if not self.labels else self.labels[0]
-        )
+        return max(self.probabilities, key=self.probabilities.__getitem__) if not self.labels else self.labels[0]
 
     @property
     def probability(self) -> float:
@@ -168,9 +166,7 @@ class ClassifyPredictor(Predictor):
         assert isinstance(self.encoding, BagEncoding)
         weights = self.model.features.weight.detach().cpu().double()
         if not self.config.data.several_labels:
-            weights = weights - weights.mean(
-                1, keepdim=True
-            )  # only differences between classes have a meaning
+            weights = weights - weights.mean(1, keepdim=True)  # only differences between classes have a meaning
         table = {}
         for j, name in enumerate(self.names.names):
             best = torch.topk(weights[:, j], min(most, self.encoding.size))
@@ -192,9 +188,7 @@ class ClassifyPredictor(Predictor):
         if isinstance(self.model, LinearClassifier):
             lines.append(f"the {top} features that speak most for each class:")
             for name, features in self.top_features(top).items():
-                lines.append(
-                    f"  {name}: " + ", ".join(f"{feature} {weight:+.2f}" for feature, weight in features)
-                )
+                lines.append(f"  {name}: " + ", ".join(f"{feature} {weight:+.2f}" for feature, weight in features))
         return lines
 
     def write(self, prediction: Any, text: str, format: str) -> str:

@@ -162,13 +162,7 @@ class TransformerModel(NeuralModel):
 
 
 ModelSettings = Annotated[
-    LogLinearModel
-    | PerceptronModel
-    | MlpModel
-    | CnnModel
-    | RecurrentModel
-    | ConvolutionalModel
-    | TransformerModel,
+    LogLinearModel | PerceptronModel | MlpModel | CnnModel | RecurrentModel | ConvolutionalModel | TransformerModel,
     Field(discriminator="kind"),
 ]
 BAG_KINDS = ("loglinear", "perceptron", "mlp")
@@ -270,9 +264,7 @@ class ClassifyConfig(Config):
                 f"{did_you_mean(str(self.training.metric), METRICS)}"
             )
         if self.training.metric == "micro_f1" and not self.data.several_labels:
-            problems.append(
-                "training.metric = 'micro_f1' is the accuracy where a text has one label: say 'accuracy'"
-            )
+            problems.append("training.metric = 'micro_f1' is the accuracy where a text has one label: say 'accuracy'")
         bag = self.model.kind in BAG_KINDS
         if bag and self.loss.adversarial:
             problems.append(
@@ -311,14 +303,8 @@ class ClassifyConfig(Config):
                 f"choose one of {', '.join(POOLS_SCORES)}"
             )
         if self.loss.adversarial and self.bagging.members > 1:
-            problems.append(
-                "loss.adversarial and bagging.members > 1 cannot be had together: leave one of them out"
-            )
-        if (
-            isinstance(self.model, NeuralModel)
-            and self.model.n_highway
-            and getattr(self.model, "pool_outputs", False)
-        ):
+            problems.append("loss.adversarial and bagging.members > 1 cannot be had together: leave one of them out")
+        if isinstance(self.model, NeuralModel) and self.model.n_highway and getattr(self.model, "pool_outputs", False):
             problems.append(
                 "model.n_highway works on the text's vector, and model.pool_outputs makes none: leave one out"
             )

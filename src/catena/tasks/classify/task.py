@@ -132,9 +132,7 @@ class ClassifyTask(Task):
 
     def logits(self, rows: np.ndarray) -> Float[Tensor, "*m n k"]:
         """The scores of some texts, in their order, on the CPU."""
-        return score_all(
-            self._model, self.data.texts, rows, self.config.evaluation.texts_at_once, self.device
-        )
+        return score_all(self._model, self.data.texts, rows, self.config.evaluation.texts_at_once, self.device)
 
     def _samples(self, rows: np.ndarray, log_probs: np.ndarray, several: bool) -> list[str]:
         names = self.data.names
