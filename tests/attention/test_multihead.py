@@ -32,9 +32,7 @@ def test_it_equals_plain_loops() -> None:
     query, keys = torch.randn(2, 3, 6, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
     mask = mask_with_a_blind_row()
     y = attention(query, keys, mask).detach().numpy()
-    layers = dict(
-        zip("qkvo", (attention.query, attention.keys, attention.values, attention.output), strict=True)
-    )
+    layers = dict(zip("qkvo", (attention.query, attention.keys, attention.values, attention.output), strict=True))
     weights = {name: layer.weight.detach().numpy() for name, layer in layers.items()}
     biases = {name: layer.bias.detach().numpy() for name, layer in layers.items()}
     for b in range(2):
@@ -107,7 +105,15 @@ def test_dropout_drops_weights_in_training_alone() -> None:
 
 
 def test_sizes_that_heads_cannot_share_are_refused() -> None:
-    with pytest.raises(
-        ShapeError, match="d = 10 cannot be shared by n_heads = 3: choose a d that n_heads divides"
-    ):
+    with pytest.raises(ShapeError, match="d = 10 cannot be shared by n_heads = 3: choose a d that n_heads divides"):
         MultiHeadAttention(10, 3)
+
+
+def test_rotary_attention_depends_on_the_difference_of_positions_alone() -> None:
+    attention = MultiHeadAttention(8, 2, rotate=RotaryPositions(4)).double()
+    words = torch.randn(1, 3, 8, dtype=torch.float64)
+    twice = torch.cat((words, words), dim=1)
+    half = torch.arange(6) < 3
+    own_half = half[:, None] == half
+    y = attention(twice, twice, own_half[None])
+    torch.testing.assert_close(y[:, 3:], y[:, :3], atol=1e-12, rtol=0)
