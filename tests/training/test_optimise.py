@@ -45,9 +45,7 @@ def test_each_optimiser_equals_its_formula(decay: float) -> None:
     assert sgd == pytest.approx(oracle.sgd(0.8, GRADIENTS, 0.1, 0.9, decay), abs=1e-10)
     adam = updated(make(optimizer="adam", learning_rate=0.1, betas=(0.8, 0.95), eps=1e-3, weight_decay=decay))
     assert adam == pytest.approx(oracle.adam(0.8, GRADIENTS, 0.1, 0.8, 0.95, 1e-3, decay), abs=1e-10)
-    adamw = updated(
-        make(optimizer="adamw", learning_rate=0.1, betas=(0.8, 0.95), eps=1e-3, weight_decay=decay)
-    )
+    adamw = updated(make(optimizer="adamw", learning_rate=0.1, betas=(0.8, 0.95), eps=1e-3, weight_decay=decay))
     expected = oracle.adam(0.8, GRADIENTS, 0.1, 0.8, 0.95, 1e-3, decay, decoupled=True)
     assert adamw == pytest.approx(expected, abs=1e-10)
     adagrad = updated(make(optimizer="adagrad", learning_rate=0.1, eps=1e-3, weight_decay=decay))
@@ -174,9 +172,7 @@ def test_max_norm_holds_for_the_output_layer_unless_others_are_named() -> None:
 def test_max_norm_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"no weight is called so: did you mean 'output\.weight'\?"):
         Updater(make(max_norm=1.0, max_norm_of=("output.weigth",)), TinyModel(), CPU)
-    with pytest.raises(
-        ConfigError, match=r"the model has none of these names: set max_norm_of to some of weight"
-    ):
+    with pytest.raises(ConfigError, match=r"the model has none of these names: set max_norm_of to some of weight"):
         Updater(make(max_norm=1.0), nn.Linear(2, 2), CPU)
 
 
@@ -225,9 +221,7 @@ def test_an_updater_goes_on_from_its_tensors_and_numbers(optimizer: str) -> None
 
 def test_another_optimiser_cannot_go_on() -> None:
     one, other = (Updater(make(optimizer=name), TinyModel(), CPU) for name in ("adam", "sgd"))
-    with pytest.raises(
-        ConfigError, match=r"trained with optimizer = 'adam' and cannot be resumed with 'sgd'"
-    ):
+    with pytest.raises(ConfigError, match=r"trained with optimizer = 'adam' and cannot be resumed with 'sgd'"):
         other.load(one.tensors(), one.numbers())
 
 

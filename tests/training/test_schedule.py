@@ -57,9 +57,7 @@ def test_a_plateau_lowers_the_rate_each_time_patience_runs_out() -> None:
 
 def test_only_the_plateau_schedule_listens_to_evaluations() -> None:
     for name, expected in (("plateau", 1.0), ("constant", 2.0)):
-        schedule = build_schedule(
-            TrainingSettings(learning_rate=2.0, schedule=name, plateau_patience=1), None
-        )  # type: ignore[arg-type]
+        schedule = build_schedule(TrainingSettings(learning_rate=2.0, schedule=name, plateau_patience=1), None)  # type: ignore[arg-type]
         schedule.evaluated(True)
         schedule.evaluated(False)
         assert schedule.rate(1) == expected

@@ -154,7 +154,7 @@ class Loop:
             return "max_steps"
         if settings.max_epochs is not None and state.epoch > settings.max_epochs:
             return "max_epochs"
-        if self.max_seconds is not None and self.clock.seconds() >= self.max_seconds:
+        if self.max_seconds is not None and state.step and self.clock.seconds() >= self.max_seconds:
             return "max_time"
         return ""
 

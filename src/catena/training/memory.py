@@ -32,6 +32,6 @@ def memory_advice(task: Task, doing: str = "training", batch: Batch | None = Non
         device = next(task.model.parameters()).device
         on = "" if batch is None else f" on a batch of {task.describe_batch(batch)}"
         raise OutOfMemoryError(
-            f"the device {device} ran out of memory while {doing}{on}. Make batches smaller with --batch-size "
-            f"or leave long examples out with --max-length"
+            f"the device {device} ran out of memory while {doing}{on}. Make batches smaller with --batch-size"
+            f" or leave long examples out with --max-length"
         ) from error

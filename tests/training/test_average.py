@@ -1,0 +1,94 @@
+"""Averages of weights, over time and over folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from catena.checkpoint import open_checkpoint, write_checkpoint
+from catena.errors import CheckpointError
+from catena.training.average import MovingAverage, average, mean, snapshot, using, write_average
+
+
+class Counting(nn.Module):
+    """Tied weights, a buffer of counts, and a plain weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(2, 2, bias=False)
+        self.b = nn.Linear(2, 2, bias=False)
+        self.b.weight = self.a.weight
+        self.register_buffer("count", torch.tensor(0))
+
+
+def save(folder: Path, value: float, words: str = "[]", rows: int = 2) -> Path:
+    def rest(target: Path) -> None:
+        (target / "config.toml").write_text(f"value = {value}\n", encoding="utf-8")
+        (target / "vocabulary.json").write_text(words, encoding="utf-8")
+
+    weights = {"w": torch.full((rows, 2), value), "n": torch.tensor(int(value))}
+    return write_checkpoint(folder, weights, rest, training={}, state={"step": 1}).folder
+
+
+def test_the_mean_of_folders(tmp_path: Path) -> None:
+    folders = [save(tmp_path / str(v), v) for v in (1.0, 2.0, 6.0)]
+    assert average(folders)["w"].tolist() == [[3.0, 3.0]] * 2
+    assert average(folders)["n"].item() == 6
+    written = write_average(folders, tmp_path / "mean")
+    found = open_checkpoint(tmp_path / "mean")
+    assert found.weights()["w"].tolist() == [[3.0, 3.0]] * 2
+    assert (found.folder / "config.toml").read_text() == "value = 6.0\n"
+    assert found.state() == {"average_of": [str(folder) for folder in folders]}
+    assert "training.safetensors" not in written.manifest["files"]
+    with pytest.raises(CheckpointError, match="is there already: choose another --output"):
+        write_average(folders, tmp_path / "mean")
+
+
+def test_different_models_are_refused(tmp_path: Path) -> None:
+    one = save(tmp_path / "one", 1.0)
+    for other in (save(tmp_path / "rows", 2.0, rows=3), save(tmp_path / "words", 2.0, words='["x"]')):
+        with pytest.raises(CheckpointError, match=rf"{other.name} and .*one cannot be averaged: they are of diff"):
+            average([one, other])
+    with pytest.raises(CheckpointError, match="there is nothing to average"):
+        average([])
+
+
+def test_a_mean_of_many_equal_halves_is_exact() -> None:
+    tenth = {"w": torch.full((3,), 0.1)}
+    assert torch.equal(mean([tenth] * 7)["w"], tenth["w"])
+
+
+def test_a_moving_average_counts_tied_weights_once_and_copies_counts() -> None:
+    model = Counting()
+    with torch.no_grad():
+        model.a.weight.fill_(0.0)
+    moving = MovingAverage(model, decay=0.1)
+    with torch.no_grad():
+        model.a.weight.fill_(1.0)
+        model.count.fill_(5)
+    moving.after_step()
+    weights = moving.weights()
+    assert weights is not None
+    assert weights["a.weight"][0, 0].item() == pytest.approx(0.9)
+    assert weights["b.weight"] is weights["a.weight"]
+    assert weights["count"].item() == 5
+
+
+def test_other_weights_are_used_for_a_while_also_when_that_fails() -> None:
+    model = nn.Linear(2, 2)
+    own = snapshot(model)
+    other = {name: t + 1 for name, t in own.items()}
+
+    def fails() -> None:
+        with using(model, other):
+            assert torch.equal(model.weight, other["weight"])
+            raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside"):
+        fails()
+    assert torch.equal(model.weight, own["weight"])
+    with using(model, None):
+        assert torch.equal(model.weight, own["weight"])

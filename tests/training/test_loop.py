@@ -1,0 +1,377 @@
+"""The loop: what it optimises, when it evaluates, what it keeps, when it stops, and what it leaves untouched."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from catena.checkpoint import open_checkpoint
+from catena.errors import ConfigError, DataError, DivergedError
+from catena.randomness import Randomness
+from catena.training.loop import Loop, train
+from catena.training.report import Evaluated, LinesReporter, Outcome, Progress, SilentReporter
+from catena.training.run import RunFolder, create_run
+from catena.training.settings import TrainingSettings
+from catena.training.task import Batch, Evaluation, LossOutput
+from tests.training.tiny import TinyTask
+
+STEPS_IN_AN_EPOCH = 6
+
+
+def go(task: TinyTask, run: RunFolder | None = None, seed: int = 0, **values: Any) -> Outcome:
+    settings = TrainingSettings(**{"patience": 0, **values})
+    return train(task, settings, run, Randomness(seed), SilentReporter())
+
+
+def weights(task: TinyTask) -> dict[str, torch.Tensor]:
+    return {name: t.clone() for name, t in task.model.state_dict().items()}
+
+
+def new_run(path: Path) -> RunFolder:
+    return create_run(path / "run", "", seed=0)
+
+
+class Recorder(SilentReporter):
+    def __init__(self) -> None:
+        self.evaluations: list[Evaluated] = []
+        self.progresses: list[Progress] = []
+
+    def evaluated(self, event: Evaluated) -> None:
+        self.evaluations.append(event)
+
+    def progress(self, event: Progress) -> None:
+        self.progresses.append(event)
+
+
+# --- learning -------------------------------------------------------------------------------------------------
+
+
+def test_it_learns() -> None:
+    task = TinyTask(dropout=0.0)
+    with torch.no_grad():
+        assert task.evaluate().scores["accuracy"] < 0.8
+    outcome = go(task, max_epochs=40, learning_rate=0.05)
+    assert outcome.score == 1.0
+    task.model.eval()
+    with torch.no_grad():
+        assert task.evaluate().scores["accuracy"] == 1.0, "the model must hold the best weights at the end"
+
+
+def test_a_step_of_sgd_is_the_gradient_of_the_batch() -> None:
+    task = TinyTask(dropout=0.0)
+    ids, labels = task.epoch(1).batch(0)
+    nn.functional.cross_entropy(task.model(ids), labels).backward()
+    expected = {name: (p - 0.5 * p.grad).detach() for name, p in task.model.named_parameters()}  # type: ignore[operator]
+    task.model.zero_grad()
+    go(task, optimizer="sgd", learning_rate=0.5, max_steps=1, clip_norm=0)
+    for name, value in expected.items():
+        torch.testing.assert_close(weights(task)[name], value)
+
+
+@pytest.mark.parametrize(("size", "accumulate"), [(4, 6), (8, 3), (5, 5)])
+def test_accumulated_batches_equal_the_one_large_batch(size: int, accumulate: int) -> None:
+    """22 examples in batches of 4, 8 or 5: the last batch is smaller, and counts for less."""
+    large = TinyTask(seed=2, dropout=0.0, batch_size=22)
+    small = TinyTask(seed=2, dropout=0.0, batch_size=size)
+    for task, times in ((large, 1), (small, accumulate)):
+        task.model.double()
+        go(task, optimizer="sgd", learning_rate=0.5, max_epochs=3, accumulate=times, max_norm=0.5)
+    for name, value in weights(large).items():
+        torch.testing.assert_close(weights(small)[name], value, atol=1e-10, rtol=0)
+
+
+def test_an_epoch_ends_with_a_step_however_many_batches_are_left() -> None:
+    recorder = Recorder()
+    settings = TrainingSettings(max_epochs=2, accumulate=4, patience=0)
+    train(TinyTask(), settings, None, Randomness(0), recorder)
+    assert [event.progress.step for event in recorder.evaluations] == [2, 4]
+
+
+def test_the_reported_loss_is_the_mean_over_the_items_since_the_last_evaluation() -> None:
+    task = TinyTask(dropout=0.0, batch_size=4)
+    plan = task.epoch(1)
+    sums = [task.loss(plan.batch(i)).total.item() * len(plan.batch(i)[0]) for i in range(len(plan))]
+    recorder = Recorder()
+    settings = TrainingSettings(optimizer="sgd", learning_rate=1e-12, max_epochs=1)
+    train(task, settings, None, Randomness(0), recorder)
+    assert recorder.evaluations[0].progress.loss == pytest.approx(sum(sums) / 22, rel=1e-6)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
+    first, second, third = TinyTask(), TinyTask(), TinyTask()
+    torch.rand(7)  # where the global generator stands before must not matter
+    go(first, seed=1, max_epochs=2)
+    go(second, seed=1, max_epochs=2)
+    go(third, seed=2, max_epochs=2)
+    name = "output.weight"
+    assert torch.equal(weights(first)[name], weights(second)[name])
+    assert not torch.equal(weights(first)[name], weights(third)[name]), "dropout must depend on the seed"
+
+
+def test_evaluating_more_often_does_not_disturb_training(tmp_path: Path) -> None:
+    rare, often = TinyTask(), TinyTask()
+    for name, task, every in (("rare", rare, 12), ("often", often, 1)):
+        run = create_run(tmp_path / name, "", seed=0)
+        go(task, run, max_steps=12, eval_every=every)
+    one, two = (open_checkpoint(tmp_path / name / "last").weights() for name in ("rare", "often"))
+    for name in one:
+        assert torch.equal(one[name], two[name]), name
+
+
+def test_the_model_is_evaluated_in_evaluation_mode_and_trained_in_training_mode() -> None:
+    seen: list[tuple[str, bool, bool]] = []
+
+    class Watching(TinyTask):
+        def loss(self, batch: Batch) -> LossOutput:
+            seen.append(("loss", self.model.training, torch.is_grad_enabled()))
+            return super().loss(batch)
+
+        def evaluate(self) -> Evaluation:
+            seen.append(("evaluate", self.model.training, torch.is_grad_enabled()))
+            return super().evaluate()
+
+    task = Watching()
+    task.model.eval()
+    go(task, max_steps=2, eval_every=1)
+    assert seen == [("loss", True, True), ("evaluate", False, False)] * 2
+
+
+def test_bf16_trains() -> None:
+    assert go(TinyTask(dropout=0.0), max_epochs=30, learning_rate=0.05, precision="bf16").score > 0.9
+
+
+# --- evaluations, limits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "steps", "reason"),
+    [
+        ({"max_epochs": 2}, [6, 12], "max_epochs"),
+        ({"max_steps": 8}, [6, 8], "max_steps"),
+        ({"max_steps": 8, "eval_every": 3}, [3, 6, 8], "max_steps"),
+        ({"max_epochs": 2, "max_steps": 6}, [6], "max_steps"),
+        ({"max_epochs": 1, "eval_every": 100}, [6], "max_epochs"),
+        ({"max_time": "0.000001s"}, [1], "max_time"),
+    ],
+)
+def test_when_it_evaluates_and_ends(values: dict[str, Any], steps: list[int], reason: str) -> None:
+    recorder = Recorder()
+    outcome = train(TinyTask(), TrainingSettings(**values), None, Randomness(0), recorder)
+    assert [event.progress.step for event in recorder.evaluations] == steps
+    assert (outcome.reason, outcome.steps) == (reason, steps[-1])
+
+
+def test_it_stops_when_patience_runs_out_and_goes_back_to_the_best() -> None:
+    recorder = Recorder()
+    task = TinyTask(scores=[0.1, 0.5, 0.5, 0.4, 0.3, 0.9])
+    outcome = train(task, TrainingSettings(patience=3, eval_every=1), None, Randomness(0), recorder)
+    assert outcome.reason == "patience"
+    assert [event.is_best for event in recorder.evaluations] == [True, True, False, False, False]
+    assert (outcome.best_step, outcome.score, outcome.steps) == (2, 0.5, 5)
+    again = TinyTask()
+    go(again, max_steps=2)
+    for name, value in weights(again).items():
+        assert torch.equal(weights(task)[name], value), "equal scores must not replace the first best"
+
+
+def test_a_metric_of_which_less_is_better() -> None:
+    task = TinyTask()
+    outcome = go(task, metric="loss", eval_every=1, max_steps=6, learning_rate=0.05)
+    recorder = Recorder()
+    train(
+        TinyTask(),
+        TrainingSettings(metric="loss", eval_every=1, max_steps=6, learning_rate=0.05),
+        None,
+        Randomness(0),
+        recorder,
+    )
+    assert outcome.score == min(event.scores["loss"] for event in recorder.evaluations)
+
+
+def test_a_metric_the_task_does_not_score_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"metric is 'acuracy', which the task does not score: did you mean 'acc"):
+        go(TinyTask(), metric="acuracy", max_steps=1)
+
+
+def test_data_without_batches_is_refused() -> None:
+    with pytest.raises(DataError, match=r"epoch 1 has no batches: there is nothing to train on"):
+        go(TinyTask(examples=0))
+
+
+def test_a_plateau_lowers_the_learning_rate(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    values = {"schedule": "plateau", "plateau_patience": 1, "eval_every": 1, "max_steps": 4, "learning_rate": 0.8}
+    go(TinyTask(scores=[0.5, 0.4, 0.4, 0.6]), run, **values)
+    assert [row["learning_rate"] for row in run.metrics()] == pytest.approx([0.8, 0.8, 0.4, 0.2])
+
+
+# --- divergence -----------------------------------------------------------------------------------------------
+
+
+class Diverging(TinyTask):
+    """The loss is nan at step 9, the third of the second epoch."""
+
+    calls = 0
+
+    def loss(self, batch: Batch) -> LossOutput:
+        self.calls += 1
+        output = super().loss(batch)
+        return LossOutput(output.total * math.nan, output.items, output.tokens) if self.calls == 9 else output
+
+
+@pytest.mark.parametrize("reads_at_once", [True, False])
+def test_a_loss_that_is_nan_names_its_step_and_spares_the_checkpoints(
+    tmp_path: Path, reads_at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU losses are read later: the step that is named must be the right one all the same."""
+    run = new_run(tmp_path)
+    loop = Loop(Diverging(), TrainingSettings(max_epochs=3), run, Randomness(0), SilentReporter())
+    if not reads_at_once:
+        real = loop._read_losses
+        monkeypatch.setattr(loop, "_read_losses", lambda: real() if loop.state.step % 6 == 0 else None)
+    with pytest.raises(DivergedError, match=r"the loss became nan at step 9 \(epoch \d, learning rate 0\.001\)") as e:
+        loop.run_from(None)
+    assert "Lower --learning-rate" in str(e.value)
+    assert "The checkpoint of step 6 is from before." in str(e.value)
+    assert open_checkpoint(run.path / "last").folder.name == "step-000006"
+
+
+# --- checkpoints ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scores", [[0.0, 0.0], [-math.inf, 0.0], [math.nan, math.nan], [-5.0, -6.0]])
+def test_best_and_last_exist_after_the_first_evaluation_whatever_the_score(tmp_path: Path, scores: list[float]) -> None:
+    run = new_run(tmp_path)
+    outcome = go(TinyTask(scores=scores), run, max_steps=1)
+    assert open_checkpoint(run.path / "best").folder == open_checkpoint(run.path / "last").folder
+    assert outcome.best == run.folder_of(1)
+    json.loads((run.path / "metrics.jsonl").read_text(), parse_constant=lambda c: pytest.fail(f"{c} is no JSON"))
+
+
+def test_a_score_that_is_nan_is_never_better_and_always_worse() -> None:
+    recorder = Recorder()
+    task = TinyTask(scores=[math.nan, math.nan, 0.1, math.nan, 0.2])
+    train(task, TrainingSettings(eval_every=1, max_steps=5, patience=0), None, Randomness(0), recorder)
+    assert [event.is_best for event in recorder.evaluations] == [True, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("values", "kept", "best"),
+    [
+        ({}, [2, 5], 2),
+        ({"keep_last": 2}, [2, 4, 5], 2),
+        ({"keep_best": 2}, [2, 3, 5], 2),
+        ({"keep_best": 3, "keep_last": 3}, [2, 3, 4, 5], 2),
+        ({"metric": "loss"}, None, None),
+    ],
+)
+def test_old_checkpoints_are_removed_but_for_the_best_and_the_last(
+    tmp_path: Path, values: dict[str, Any], kept: list[int] | None, best: int | None
+) -> None:
+    run = new_run(tmp_path)
+    go(TinyTask(scores=[0.1, 0.9, 0.5, 0.2, 0.3]), run, eval_every=1, max_steps=5, **values)
+    steps = [int(path.name[5:]) for path in sorted((run.path / "checkpoints").iterdir())]
+    if kept is None:
+        losses = {row["step"]: row["scores"]["loss"] for row in run.metrics()}
+        kept, best = sorted({min(losses, key=losses.__getitem__), 5}), min(losses, key=losses.__getitem__)
+    assert steps == kept
+    assert run.best() == run.folder_of(best or 0)
+    assert open_checkpoint(run.path / "last").folder == run.folder_of(5)
+
+
+def test_save_every_writes_checkpoints_between_evaluations(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    go(TinyTask(), run, save_every=2, max_steps=7, eval_every=7, keep_last=9)
+    assert sorted(p.name for p in (run.path / "checkpoints").iterdir()) == [f"step-00000{i}" for i in (2, 4, 6, 7)]
+
+
+def test_a_checkpoint_is_complete_and_holds_what_the_task_saves(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    task = TinyTask()
+    go(task, run, max_epochs=1)
+    found = open_checkpoint(run.path)
+    assert set(found.manifest["files"]) == {
+        "config.toml",
+        "labels/labels.json",
+        "model.safetensors",
+        "state.json",
+        "training.safetensors",
+    }
+    fresh = TinyTask(seed=9)
+    found.load_into(fresh.model)
+    for name, value in weights(task).items():
+        assert torch.equal(weights(fresh)[name], value)
+
+
+def test_metrics_hold_a_line_for_each_evaluation_and_the_log_holds_the_table(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    lines: list[str] = []
+    settings = TrainingSettings(max_epochs=2, patience=0)
+    train(TinyTask(), settings, run, Randomness(0), LinesReporter(lines.append))
+    rows = run.metrics()
+    assert [(row["step"], row["epoch"], row["tokens"]) for row in rows] == [(6, 1, 110), (12, 2, 220)]
+    assert rows[0]["best"] is True
+    assert set(rows[0]["scores"]) == {"accuracy", "loss"}
+    assert rows[1]["seconds"] >= rows[0]["seconds"] > 0
+    assert (run.path / "log.txt").read_text(encoding="utf-8").splitlines() == lines
+
+
+# --- averages -------------------------------------------------------------------------------------------------
+
+
+def trail(steps: int) -> list[dict[str, torch.Tensor]]:
+    """The plain weights after each step."""
+    found = []
+    for n in range(1, steps + 1):
+        task = TinyTask(scores=[float(i) for i in range(n)])
+        go(task, max_steps=n, optimizer="sgd", learning_rate=0.5)
+        found.append(weights(task))
+    return found
+
+
+def test_ema_is_evaluated_and_saved_and_training_goes_on_from_the_plain_weights(tmp_path: Path) -> None:
+    start, plain = weights(TinyTask()), trail(4)
+    expected = start["output.weight"].double()
+    for n, after in enumerate(plain, start=1):
+        decay = min(0.6, (1 + n) / (10 + n))
+        expected = decay * expected + (1 - decay) * after["output.weight"].double()
+    run = new_run(tmp_path)
+    task = TinyTask(scores=[1.0, 2.0, 3.0, 4.0])
+    go(task, run, max_steps=4, eval_every=1, optimizer="sgd", learning_rate=0.5, ema=0.6)
+    saved = open_checkpoint(run.path / "last")
+    torch.testing.assert_close(saved.weights()["output.weight"].double(), expected, atol=1e-6, rtol=0)
+    assert torch.equal(saved.training()["own:output.weight"], plain[-1]["output.weight"])
+    assert torch.equal(weights(task)["output.weight"], saved.weights()["output.weight"])
+
+
+def test_the_mean_of_the_last_evaluations_is_evaluated_and_saved(tmp_path: Path) -> None:
+    plain = trail(4)
+    expected = torch.stack([plain[i]["output.weight"] for i in (1, 2, 3)]).mean(0)
+    run = new_run(tmp_path)
+    seen: list[torch.Tensor] = []
+
+    class Watching(TinyTask):
+        def evaluate(self) -> Evaluation:
+            seen.append(self.model.state_dict()["output.weight"].clone())
+            return super().evaluate()
+
+    task = Watching(scores=[1.0, 2.0, 3.0, 4.0])
+    go(task, run, max_steps=4, eval_every=1, optimizer="sgd", learning_rate=0.5, average_last=3)
+    saved = open_checkpoint(run.path / "last")
+    torch.testing.assert_close(saved.weights()["output.weight"], expected)
+    assert torch.equal(seen[0], plain[0]["output.weight"])
+    assert torch.equal(seen[3], saved.weights()["output.weight"])
+
+
+def test_without_a_run_the_best_average_is_kept_as_it_was() -> None:
+    """The moving average moves on after the best evaluation; the weights that are kept must not."""
+    one, two = TinyTask(scores=[0.5, 0.9, 0.1, 0.1]), TinyTask(scores=[0.5, 0.9])
+    go(one, max_steps=4, eval_every=1, ema=0.5)
+    go(two, max_steps=2, eval_every=1, ema=0.5)
+    assert torch.equal(weights(one)["output.weight"], weights(two)["output.weight"])
