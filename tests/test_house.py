@@ -68,8 +68,8 @@ def test_imports_go_down() -> None:
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
-    known = {name for _, name in modules()}
-    graph = {name: {t for t, _ in imports(path) if t in known and t != name} for path, name in modules()}
+    known = {name for _, name in modules()} - {"catena"}  # the top file names its public things lazily
+    graph = {name: {t for t, _ in imports(path) if t in known and t != name} for path, name in modules() if name in known}
     done: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:
@@ -80,5 +80,4 @@ def test_no_module_imports_itself_in_a_circle() -> None:
             done.add(name)
 
     for name in sorted(graph):
-        if name != "catena":  # the top file names its public things lazily
-            visit(name, ())
+        visit(name, ())

@@ -94,15 +94,8 @@ def _summarise(results: list[tuple[str, Trained]], folder: Path) -> None:
             found = mean_interval(values)
             ends = {"mean": found.value, "low": found.low, "high": found.high, "n": len(values)}
             summary.setdefault(part, {})[score] = ends
-            XX {
-                "mean": found.value,
-                "low": found.low,
-                "high": found.high,
-                "n": len(values),
-            }
-            say(
-                f"{part} {score}: {found.value:.4f} (95 % interval {found.low:.4f} to {found.high:.4f}, n={len(values)})"
-            )
+            interval = f"95 % interval {found.low:.4f} to {found.high:.4f}, n={len(values)}"
+            say(f"{part} {score}: {found.value:.4f} ({interval})")
     write_text_atomically(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
     say(f"the runs lie in {folder}, their summary in {folder / 'summary.json'}")
 

@@ -18,7 +18,7 @@ from catena.training.report import Reporter
 
 @dataclass(frozen=True)
 class Trained:
-    """How a training ended: the run folder and the scores of its best checkpoint, on dev and, if there is one, on test."""
+    """How a training ended: the run folder and the best checkpoint's scores on dev and, if there is one, on test."""
 
     folder: Path
     metric: str

@@ -69,9 +69,7 @@ def task_of_file(path: Path) -> Entry:
 def task_of_config(path: Path) -> Entry:
     """The task that a config file is for."""
     data, _ = read_toml(path)
-    name = data.get("task")
+    name = str(data.get("task"))
     if name not in TASKS:
-        raise ConfigError(
-            f"{path} must say which task it is for, and has task = {name!r}: {did_you_mean(str(name), TASKS)}"
-        )
+        raise ConfigError(f"{path} must say which task it is for, and has task = {name!r}: {did_you_mean(name, TASKS)}")
     return TASKS[name]

@@ -1,7 +1,7 @@
 """A model that the data and the machine allow in a given time.
 
-The largest of a few sizes is taken for which ``EPOCHS`` passes over the data are expected to fit. What a pass costs follows
-from the products a model needs for each token and from how fast this machine multiplies, which is measured for a moment.
+The largest of a few sizes is taken for which ``EPOCHS`` passes over the data are expected to fit. What a pass costs
+follows from the products a model needs for each token, and from how fast this machine multiplies, which is measured.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ class TokenBatch:
     """Texts as token ids, padded to one length; ``examples`` are their numbers in the corpus."""
 
     ids: Int[Tensor, "b t"]
-    lengths: Int[Tensor, b]
+    lengths: Int[Tensor, "b"]
     labels: ClassLabels
-    examples: Int[Tensor, b]
+    examples: Int[Tensor, "b"]
     longest: int
 
     @property
@@ -35,11 +35,11 @@ class TokenBatch:
 class BagBatch:
     """Texts as bags of features, row after row: those of text ``i`` start at ``offsets[i]``."""
 
-    ids: Int[Tensor, z]
-    values: Float[Tensor, z]
-    offsets: Int[Tensor, b]
+    ids: Int[Tensor, "z"]
+    values: Float[Tensor, "z"]
+    offsets: Int[Tensor, "b"]
     labels: ClassLabels
-    examples: Int[Tensor, b]
+    examples: Int[Tensor, "b"]
     longest: int
 
     @property

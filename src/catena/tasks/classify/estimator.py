@@ -1,4 +1,4 @@
-"""A classifier in the manner of scikit-learn: lists of strings in, labels out; works in its clone, Pipeline and GridSearchCV.
+"""A classifier in the manner of scikit-learn: lists of strings in, labels out.
 
 model = TextClassifier(model="loglinear").fit(texts, labels)
 model.predict(["wake me at six"])
@@ -43,8 +43,8 @@ class TextClassifier:
         device: auto, cpu, cuda, mps.
         settings: any other keys of the config, by their dotted names: ``{"model.embedding.d": 100}``.
 
-    After ``fit``: ``classes_`` are the labels in the order of ``predict_proba``'s columns, ``model_`` is the trained model
-    that ``catena.load`` would give, ``config_`` the filled config, and ``scores_`` those on the texts that were held out.
+    After ``fit``: ``classes_`` are the labels in the order of ``predict_proba``'s columns, ``model_`` is the trained
+    model that ``catena.load`` would give, ``config_`` the filled config, ``scores_`` those on the texts held out.
     """
 
     _estimator_type = "classifier"
@@ -76,7 +76,7 @@ class TextClassifier:
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def fit(self, X: Sequence[str], y: Sequence[Any]) -> TextClassifier:
-        """Train on texts and their labels. Labels may be any values that can be written as text and told apart by it."""
+        """Train on texts and their labels, which may be any values that are told apart when written as text."""
         texts = _texts(X)
         if len(texts) != len(y):
             raise DataError(f"fit needs one label for each text, and got {len(texts)} texts and {len(y)} labels")

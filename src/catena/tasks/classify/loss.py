@@ -95,6 +95,6 @@ class Perceptron(Loss):
         return (torch.where(targets > 0.5, -logits, logits) * wrong).sum(-1)
 
 
-def balanced_weights(counts: Int[Tensor, k]) -> Float[Tensor, k]:
-    """A weight for each class that gives all classes the same say: n / (k · count), so that the mean over examples is 1."""
+def balanced_weights(counts: Int[Tensor, "k"]) -> Float[Tensor, "k"]:
+    """Weights that give all classes the same say: n / (k · count), so that the mean over examples is 1."""
     return counts.sum() / (counts.clamp(min=1) * len(counts)).to(torch.get_default_dtype())

@@ -1,13 +1,15 @@
 r"""Classifiers: a text's input to a score for each class.
 
 Linear models score :math:`s_j = b_j + \sum_i v_i w_{ij}` over the features i of a text; the log-linear model is
-:math:`p(j \mid x) = \exp s_j / \sum_{j'} \exp s_{j'}`. The others turn the text into one vector, which an output layer reads.
+:math:`p(j \mid x) = \exp s_j / \sum_{j'} \exp s_{j'}`. The others turn the text into one vector, which an output
+layer reads.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -91,7 +93,7 @@ class MultilayerPerceptron(Classifier):
         # Texts have some tens of features, whatever the size of the table: draw by that, not by the table.
         nn.init.normal_(self.first.weight, std=0.1)
         sizes = settings.hidden
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.activation = build_activation(settings.activation)
         self.output = nn.Linear(sizes[-1], n_classes)
 

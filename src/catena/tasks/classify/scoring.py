@@ -100,7 +100,8 @@ def report_lines(judged: Judged, scores: dict[str, float], names: Labels, severa
     signatures = signatures_of(n, several)
     lines = [
         judged.counts,
-        f"accuracy {scores['accuracy']:.4f} (95 % interval {interval.low:.4f} to {interval.high:.4f})   {signatures['accuracy']}",
+        f"accuracy {scores['accuracy']:.4f} (95 % interval {interval.low:.4f} to {interval.high:.4f})   "
+        f"{signatures['accuracy']}",
     ]
     lines += [f"{name} {scores[name]:.4f}   {signatures[name]}" for name in scores if name != "accuracy"]
     as_names = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -41,7 +42,7 @@ class ClassifyData(DataSettings):
     relabel: tuple[str, ...] = ()
     """Labels to rename, as old=new; what is renamed to nothing (old=) is left out and counted as dropped."""
     phrases: bool = False
-    """Of labelled trees (Penn brackets with a class at every node): train on every phrase once, not on sentences alone."""
+    """Of labelled trees (Penn brackets, a class at every node): train on every phrase once, not on sentences alone."""
 
     @model_validator(mode="after")
     def _renames_are_pairs(self) -> ClassifyData:
@@ -64,7 +65,7 @@ class ClassifyData(DataSettings):
 
 
 class LogLinearModel(Config):
-    """A log-linear model (maximum entropy, logistic regression) on n-gram features; exact, quick, open to inspection."""
+    """A log-linear model (maximum entropy, logistic regression) on n-gram features: quick, and open to inspection."""
 
     kind: Literal["loglinear"] = "loglinear"
     """The model."""
@@ -257,60 +258,64 @@ class ClassifyConfig(Config):
 
     @model_validator(mode="after")
     def _fits_together(self) -> ClassifyConfig:
-        problems = []
-        if self.training.metric not in (None, *METRICS):
-            problems.append(
-                f"training.metric = {self.training.metric!r} is no score of a classifier: "
-                f"{did_you_mean(str(self.training.metric), METRICS)}"
-            )
-        if self.training.metric == "micro_f1" and not self.data.several_labels:
-            problems.append("training.metric = 'micro_f1' is the accuracy where a text has one label: say 'accuracy'")
-        bag = self.model.kind in BAG_KINDS
-        if bag and self.loss.adversarial:
-            problems.append(
-                f"loss.adversarial = {self.loss.adversarial} disturbs the vectors of tokens, and model.kind = "
-                f"{self.model.kind!r} has none: choose a model on vectors, such as 'cnn', or leave it out"
-            )
-        if self.model.kind in ("loglinear", "perceptron") and self.loss.sparsity:
-            problems.append(
-                f"loss.sparsity = {self.loss.sparsity} is for hidden units, and model.kind = {self.model.kind!r} has none: "
-                f"leave it out, or use training.l1 for sparse weights"
-            )
-        if self.model.kind == "perceptron" and self.loss.kind not in ("auto", "perceptron"):
-            problems.append(
-                f"model.kind = 'perceptron' has its own loss, and loss.kind is {self.loss.kind!r}: "
-                f"leave it out, or choose model.kind = 'loglinear'"
-            )
-        if self.loss_kind in ("hinge", "perceptron") and self.loss.label_smoothing:
-            problems.append(
-                f"loss.label_smoothing = {self.loss.label_smoothing} needs a loss on probabilities, and the loss is "
-                f"{self.loss_kind!r}: leave one of them out"
-            )
-        if self.data.several_labels and self.loss.label_smoothing:
-            problems.append(
-                "loss.label_smoothing is for one label a text, and data.several_labels is true: leave it out"
-            )
-        if isinstance(self.model, TransformerModel) and self.model.encoder.positions == "learned":
-            if self.data.max_length > self.model.encoder.max_length:
-                problems.append(
-                    f"data.max_length = {self.data.max_length} is more than the learned positions of "
-                    f"model.encoder.max_length = {self.model.encoder.max_length}: make them equal"
-                )
-        pooling = getattr(self.model, "pooling", None)
-        if getattr(self.model, "pool_outputs", False) and pooling.kind not in POOLS_SCORES:
-            problems.append(
-                f"model.pool_outputs makes one score of many, and model.pooling.kind = {pooling.kind!r} keeps several: "
-                f"choose one of {', '.join(POOLS_SCORES)}"
-            )
-        if self.loss.adversarial and self.bagging.members > 1:
-            problems.append("loss.adversarial and bagging.members > 1 cannot be had together: leave one of them out")
-        if isinstance(self.model, NeuralModel) and self.model.n_highway and getattr(self.model, "pool_outputs", False):
-            problems.append(
-                "model.n_highway works on the text's vector, and model.pool_outputs makes none: leave one out"
-            )
+        problems = [*self._metric_problems(), *self._loss_problems(), *self._model_problems()]
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    def _metric_problems(self) -> Iterator[str]:
+        metric = self.training.metric
+        if metric not in (None, *METRICS):
+            yield f"training.metric = {metric!r} is no score of a classifier: {did_you_mean(str(metric), METRICS)}"
+        if metric == "micro_f1" and not self.data.several_labels:
+            yield "training.metric = 'micro_f1' is the accuracy where a text has one label: say 'accuracy'"
+
+    def _loss_problems(self) -> Iterator[str]:
+        loss, kind = self.loss, self.model.kind
+        if kind in BAG_KINDS and loss.adversarial:
+            yield (
+                f"loss.adversarial = {loss.adversarial} disturbs the vectors of tokens, and model.kind = {kind!r} has "
+                f"none: choose a model on vectors, such as 'cnn', or leave it out"
+            )
+        if loss.adversarial and self.bagging.members > 1:
+            yield "loss.adversarial and bagging.members > 1 cannot be had together: leave one of them out"
+        if kind in ("loglinear", "perceptron") and loss.sparsity:
+            yield (
+                f"loss.sparsity = {loss.sparsity} is for hidden units, and model.kind = {kind!r} has none: "
+                f"leave it out, or use training.l1 for sparse weights"
+            )
+        if kind == "perceptron" and loss.kind not in ("auto", "perceptron"):
+            yield (
+                f"model.kind = 'perceptron' has its own loss, and loss.kind is {loss.kind!r}: "
+                f"leave it out, or choose model.kind = 'loglinear'"
+            )
+        if self.loss_kind in ("hinge", "perceptron") and loss.label_smoothing:
+            yield (
+                f"loss.label_smoothing = {loss.label_smoothing} needs a loss on probabilities, and the loss is "
+                f"{self.loss_kind!r}: leave one of them out"
+            )
+        if self.data.several_labels and loss.label_smoothing:
+            yield "loss.label_smoothing is for one label a text, and data.several_labels is true: leave it out"
+        if self.data.several_labels and loss.class_weights != "none":
+            yield "loss.class_weights is for one label a text, and data.several_labels is true: leave it out"
+
+    def _model_problems(self) -> Iterator[str]:
+        model = self.model
+        if isinstance(model, TransformerModel) and model.encoder.positions == "learned":
+            most = model.encoder.max_length
+            if self.data.max_length > most:
+                yield (
+                    f"data.max_length = {self.data.max_length} is more than the learned positions of "
+                    f"model.encoder.max_length = {most}: make them equal"
+                )
+        if isinstance(model, RecurrentModel | ConvolutionalModel | TransformerModel) and model.pool_outputs:
+            if model.pooling.kind not in POOLS_SCORES:
+                yield (
+                    f"model.pool_outputs makes one score of many; model.pooling.kind = {model.pooling.kind!r} keeps "
+                    f"several: choose one of {', '.join(POOLS_SCORES)}"
+                )
+            if model.n_highway:
+                yield "model.n_highway works on the text's vector, and model.pool_outputs makes none: leave one out"
 
     @property
     def loss_kind(self) -> str:

@@ -99,7 +99,7 @@ class ClassifyTask(Task):
         share = settings.adversarial_share
         return (1 - share) * clean + share * self._mean_loss(model.score(disturbed, batch), batch)
 
-    def _weights_of_classes(self) -> Float[Tensor, k] | None:
+    def _weights_of_classes(self) -> Float[Tensor, "k"] | None:
         if self.config.loss.class_weights == "none" or self.config.data.several_labels:
             return None
         counts = np.bincount(self.data.labels[self.data.train], minlength=len(self.data.names))
