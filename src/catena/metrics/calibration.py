@@ -1,0 +1,131 @@
+r"""Calibration: does a model that says 80 % get 80 % right, and which temperature would make it so?
+
+Guo et al. (2017), sections 2 and 4.2. Temperature scaling divides all logits by one number,
+:math:`p = \mathrm{softmax}(z / T)`, which changes no decision. In :math:`\beta = 1/T` the negative
+log-likelihood
+
+.. math::  L(\beta) = \frac1n \sum_i \Big( \log \sum_j e^{\beta z_{ij}} - \beta z_{i y_i} \Big)
+
+is convex, with slope :math:`E[z] - z_y` and curvature :math:`Var[z]`, so its least value is found by Newton's
+method.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from catena.errors import DataError
+from catena.metrics.measure import Score, signature
+from catena.metrics.probabilities import Ids, Rows, as_ids_and_rows, check_probabilities
+
+LOWEST_TEMPERATURE = 0.01
+HIGHEST_TEMPERATURE = 100.0
+"""A model that is always right wants temperature 0, one that is worse than chance infinity: we stop here."""
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The examples whose confidence is above ``low`` and at most ``high``; no means where there are none."""
+
+    low: float
+    high: float
+    n: int
+    confidence: float | None
+    accuracy: float | None
+
+    @property
+    def gap(self) -> float:
+        """How far accuracy and confidence are apart; 0 in an empty bin."""
+        if self.confidence is None or self.accuracy is None:
+            return 0.0
+        return abs(self.accuracy - self.confidence)
+
+
+def reliability_bins(ids: Ids, probabilities: Rows, bins: int = 15) -> tuple[Bin, ...]:
+    """Examples by the probability of the chosen label, in bins of equal width (Guo et al. 2017, figure 1)."""
+    right, rows = as_ids_and_rows("calibration", ids, probabilities)
+    check_probabilities(rows)
+    if bins < 1:
+        raise ValueError(f"bins must be at least 1, and is {bins}")
+    confidences = rows.max(1)
+    correct = rows.argmax(1) == right
+    edges = np.linspace(0, 1, bins + 1)
+    # Right-closed bins: a confidence of exactly 0.5 belongs to (0.4, 0.5].
+    places = np.clip(np.searchsorted(edges, confidences, side="left") - 1, 0, bins - 1)
+    found = []
+    for b in range(bins):
+        inside = places == b
+        n = int(inside.sum())
+        means = (float(confidences[inside].mean()), float(correct[inside].mean())) if n else (None, None)
+        found.append(Bin(float(edges[b]), float(edges[b + 1]), n, *means))
+    return tuple(found)
+
+
+def expected_calibration_error(ids: Ids, probabilities: Rows, bins: int = 15) -> Score:
+    """The mean over examples of the gap of their bins. Signature ``ece|bins:15|n=…``."""
+    found = reliability_bins(ids, probabilities, bins)
+    n = sum(b.n for b in found)
+    return Score(math.fsum(b.n * b.gap for b in found) / n, signature("ece", n, {"bins": bins}))
+
+
+def temperature_loss(logits: Rows, labels: Ids, temperature: float) -> Score:
+    """The mean negative log-likelihood, in nats, of softmax(logits / temperature)."""
+    right, rows = _checked_logits(logits, labels)
+    if not temperature > 0:
+        raise ValueError(f"temperature must be above 0, and is {temperature}")
+    scaled = rows / temperature
+    losses = np.log(np.exp(scaled).sum(1)) - scaled[np.arange(len(rows)), right]
+    return Score(float(losses.mean()), signature("nll", len(rows), {"temperature": f"{temperature:.6g}"}))
+
+
+def fit_temperature(logits: Rows, labels: Ids) -> float:
+    """The temperature with the least negative log-likelihood, from 0.01 to 100; 1 if all of them do equally
+    well.
+
+    Several yes/no labels are two labels each: give the rows (0, logit), and 1 for yes.
+    """
+    right, rows = _checked_logits(logits, labels)
+    low, high = 1 / HIGHEST_TEMPERATURE, 1 / LOWEST_TEMPERATURE
+    slope, curvature = _slope_and_curvature(rows, right, 1.0)
+    if slope == 0 and curvature == 0:
+        return 1.0
+    if _slope_and_curvature(rows, right, low)[0] >= 0:
+        return HIGHEST_TEMPERATURE
+    if _slope_and_curvature(rows, right, high)[0] <= 0:
+        return LOWEST_TEMPERATURE
+    beta = 1.0
+    for _ in range(200):
+        slope, curvature = _slope_and_curvature(rows, right, beta)
+        low, high = (beta, high) if slope < 0 else (low, beta)
+        newton = beta - slope / curvature if curvature > 0 else math.inf
+        if abs(newton - beta) <= 1e-13 * beta:
+            break
+        beta = newton if low < newton < high else math.sqrt(low * high)
+    return 1 / beta
+
+
+def _checked_logits(logits: Rows, labels: Ids) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n k"]]:
+    """Ids, and logits less the highest of each row, which changes no probability."""
+    right, rows = as_ids_and_rows("temperature", labels, logits)
+    highest = rows.max(1, keepdims=True)
+    if not np.isfinite(highest).all() or np.isneginf(rows[np.arange(len(rows)), right]).any():
+        raise DataError(
+            "temperature needs a finite logit for the right label of each example, and no infinite one: "
+            "leave out examples whose label the model cannot predict"
+        )
+    return right, rows - highest
+
+
+def _slope_and_curvature(
+    rows: Float[np.ndarray, "n k"], right: Int[np.ndarray, "n"], beta: float
+) -> tuple[float, float]:
+    weights = np.exp(beta * rows)
+    weights /= weights.sum(1, keepdims=True)
+    finite = np.where(weights > 0, rows, 0.0)  # 0 times -inf is 0 here
+    means = (weights * finite).sum(1)
+    variances = (weights * (finite - means[:, None]) ** 2).sum(1)
+    return float((means - rows[np.arange(len(rows)), right]).mean()), float(variances.mean())

@@ -1,0 +1,323 @@
+r"""Classification: how often a label is right, and how well each label is found.
+
+With ``hits``, ``predicted`` and ``gold`` the number of times a label is rightly predicted, predicted, and in
+the references:
+
+.. math::  P = hits / predicted \qquad  R = hits / gold \qquad  F_1 = 2\,hits / (predicted + gold)
+
+Conventions where a division is by zero:
+
+* The precision of a label that is never predicted, and the recall of one that is never a reference, are 0.
+* A label that is in neither has no score. It is left out of macro averages, so that listing a label that does
+  not occur changes nothing. If no label occurs at all (texts without labels), every average is 0.
+* Macro F1 is the mean of the labels' F1, not the F1 of mean precision and recall (Opitz & Burst 2019).
+
+Labels may be any hashable values. References come first, as in scikit-learn. With ``labels``, only those are
+scored; what is predicted instead of them still counts against their recall, and they where another was right
+against their precision.
+
+A set of labels for each example is the *multilabel* case. Confusion tables are in ``confusion``,
+probabilities in ``probabilities``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from catena.errors import DataError
+from catena.metrics.measure import (
+    Labels,
+    Measure,
+    Score,
+    as_pairs,
+    mean_score,
+    mean_statistics,
+    signature,
+)
+from catena.metrics.text import table_lines
+
+LabelSets = Sequence[Collection[Hashable]]
+"""A set of labels, perhaps empty, for each example."""
+
+Average = Literal["macro", "micro", "weighted"]
+"""macro: the mean over labels; micro: the score of all decisions together; weighted: the mean by support."""
+
+Quantity = Literal["precision", "recall", "f1"]
+
+Numbers = np.ndarray | np.number
+"""An array, or the single number that numpy makes of one without axes."""
+
+
+# --- one label for each example -----------------------------------------------------------------------------
+
+
+def accuracy(references: Labels, predictions: Labels) -> Score:
+    """The share of examples whose label is right. Signature ``accuracy|n=…``."""
+    return ACCURACY(references, predictions)
+
+
+def precision(
+    references: Labels, predictions: Labels, average: Average = "macro", labels: Labels | None = None
+) -> Score:
+    """How many of the predictions of a label are right. Signature ``precision|average:macro|n=…``."""
+    return _averaged("precision", _count(*as_pairs("precision", references, predictions), labels), average, labels)
+
+
+def recall(references: Labels, predictions: Labels, average: Average = "macro", labels: Labels | None = None) -> Score:
+    """How many of the references of a label are found. Signature ``recall|average:macro|n=…``."""
+    return _averaged("recall", _count(*as_pairs("recall", references, predictions), labels), average, labels)
+
+
+def f1(references: Labels, predictions: Labels, average: Average = "macro", labels: Labels | None = None) -> Score:
+    """The harmonic mean of precision and recall. Signature ``f1|average:macro|n=…``.
+
+    Micro F1 over all labels is the accuracy.
+    """
+    return _averaged("f1", _count(*as_pairs("f1", references, predictions), labels), average, labels)
+
+
+def label_report(references: Labels, predictions: Labels, labels: Labels | None = None) -> LabelReport:
+    """Precision, recall, F1 and support of each label, and their averages."""
+    return _report(_count(*as_pairs("a report", references, predictions), labels))
+
+
+# --- a set of labels for each example -----------------------------------------------------------------------
+
+
+def subset_accuracy(references: LabelSets, predictions: LabelSets) -> Score:
+    """The share of examples whose set of labels is right as a whole. Signature ``subset-accuracy|n=…``."""
+    return SUBSET_ACCURACY(references, predictions)
+
+
+def multilabel_f1(
+    references: LabelSets, predictions: LabelSets, average: Average = "micro", labels: Labels | None = None
+) -> Score:
+    """F1 over sets of labels. Signature ``multilabel-f1|average:micro|n=…``."""
+    counts = _count_sets(*_as_sets("multilabel f1", references, predictions), labels)
+    return _averaged("f1", counts, average, labels, name="multilabel-f1")
+
+
+def multilabel_report(references: LabelSets, predictions: LabelSets, labels: Labels | None = None) -> LabelReport:
+    """Precision, recall, F1 and support of each label, and their averages, over sets of labels."""
+    return _report(_count_sets(*_as_sets("a report", references, predictions), labels))
+
+
+# --- counting -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCounts:
+    """How often each label was rightly predicted, predicted, and in the references, over ``n`` examples."""
+
+    labels: tuple[Hashable, ...]
+    hits: Int[np.ndarray, "k"]
+    predicted: Int[np.ndarray, "k"]
+    gold: Int[np.ndarray, "k"]
+    n: int
+
+
+def sorted_labels(*lists: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    """The labels that occur, each once, in order; labels of different types are ordered as text."""
+    found = {label for labels in lists for label in labels}
+    try:
+        return tuple(sorted(found))  # type: ignore[type-var]
+    except TypeError:
+        return tuple(sorted(found, key=str))
+
+
+def _count(references: list[Hashable], predictions: list[Hashable], labels: Labels | None) -> LabelCounts:
+    hits = [gold for gold, predicted in zip(references, predictions, strict=True) if gold == predicted]
+    return _tally(hits, predictions, references, labels, len(references))
+
+
+def _count_sets(references: list[frozenset], predictions: list[frozenset], labels: Labels | None) -> LabelCounts:
+    hits = [label for gold, predicted in zip(references, predictions, strict=True) for label in gold & predicted]
+    predicted_labels = [label for labels in predictions for label in labels]
+    gold_labels = [label for labels in references for label in labels]
+    return _tally(hits, predicted_labels, gold_labels, labels, len(references))
+
+
+def _tally(
+    hits: list[Hashable], predicted: list[Hashable], gold: list[Hashable], labels: Labels | None, n: int
+) -> LabelCounts:
+    names = listed_labels(labels) if labels is not None else sorted_labels(predicted, gold)
+    ids = {label: i for i, label in enumerate(names)}
+
+    def numbers(found: list[Hashable]) -> Int[np.ndarray, "k"]:
+        return np.bincount([ids[label] for label in found if label in ids], minlength=len(ids)).astype(np.int64)
+
+    return LabelCounts(names, numbers(hits), numbers(predicted), numbers(gold), n)
+
+
+def listed_labels(labels: Labels) -> tuple[Hashable, ...]:
+    names = tuple(labels.tolist() if isinstance(labels, np.ndarray) else labels)
+    twice = [label for label in dict.fromkeys(names) if names.count(label) > 1]
+    if twice:
+        raise DataError(f"each label must be listed once, but {', '.join(map(repr, twice))} is listed twice")
+    return names
+
+
+def _as_sets(name: str, references: LabelSets, predictions: LabelSets) -> tuple[list[frozenset], list[frozenset]]:
+    gold, predicted = as_pairs(name, references, predictions)
+    return _sets("reference", gold), _sets("prediction", predicted)
+
+
+def _sets(what: str, found: list[Collection[Hashable]]) -> list[frozenset]:
+    for i, labels in enumerate(found):
+        if isinstance(labels, str) or not isinstance(labels, Collection):
+            raise DataError(f"{what} {i} is {labels!r}, where a set of labels is needed, such as {{{labels!r}}}")
+    return [frozenset(labels) for labels in found]
+
+
+# --- scoring ------------------------------------------------------------------------------------------------
+
+
+def _divided(above: Numbers, below: Numbers) -> np.ndarray:
+    """above / below, and 0 where below is 0."""
+    return np.divide(above, below, out=np.zeros(np.shape(above)), where=np.asarray(below) != 0)
+
+
+def _quantity(quantity: Quantity, hits: Numbers, predicted: Numbers, gold: Numbers) -> np.ndarray:
+    if quantity == "precision":
+        return _divided(hits, predicted)
+    if quantity == "recall":
+        return _divided(hits, gold)
+    return _divided(2 * hits, predicted + gold)
+
+
+def average_score(
+    quantity: Quantity,
+    average: Average,
+    hits: np.ndarray,
+    predicted: np.ndarray,
+    gold: np.ndarray,
+) -> np.ndarray:
+    """One number for all labels, from counts with the labels on the last axis; for many corpora at once."""
+    if average == "micro":
+        return _quantity(quantity, hits.sum(-1), predicted.sum(-1), gold.sum(-1))
+    scores = _quantity(quantity, hits, predicted, gold)
+    if average == "macro":
+        weights = (predicted + gold > 0).astype(np.float64)
+    elif average == "weighted":
+        weights = gold
+    else:
+        raise ValueError(f"average must be 'macro', 'micro' or 'weighted', and is {average!r}")
+    return _divided((scores * weights).sum(-1), weights.sum(-1))
+
+
+def _averaged(
+    quantity: Quantity, counts: LabelCounts, average: Average, labels: Labels | None, name: str = ""
+) -> Score:
+    value = average_score(quantity, average, counts.hits, counts.predicted, counts.gold)
+    return Score(float(value), signature(name or quantity, counts.n, _options(average, labels)))
+
+
+def _options(average: Average, labels: Labels | None) -> dict[str, object]:
+    return {"average": average} | ({} if labels is None else {"labels": len(labels)})
+
+
+@dataclass(frozen=True)
+class LabelScore:
+    """How well one label is found; ``support`` is how often it is in the references."""
+
+    label: Hashable
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+@dataclass(frozen=True)
+class LabelReport:
+    """How well each label is found, and the averages over labels by their names."""
+
+    labels: tuple[LabelScore, ...]
+    averages: dict[str, LabelScore]
+    signature: str
+
+    def lines(self) -> list[str]:
+        """The report as fixed-width text."""
+        rows = [["label", "precision", "recall", "f1", "support"]]
+        for score in (*self.labels, *self.averages.values()):
+            numbers = [f"{value:.4f}" for value in (score.precision, score.recall, score.f1)]
+            rows.append([str(score.label), *numbers, str(score.support)])
+        return table_lines(rows)
+
+
+def _report(counts: LabelCounts) -> LabelReport:
+    numbers = (counts.hits, counts.predicted, counts.gold)
+    quantities: tuple[Quantity, ...] = ("precision", "recall", "f1")
+    columns = [_quantity(quantity, *numbers).tolist() for quantity in quantities]
+    rows = zip(counts.labels, *columns, counts.gold.tolist(), strict=True)
+    averages: tuple[Average, ...] = ("macro", "micro", "weighted")
+    means: dict[str, LabelScore] = {}
+    for average in averages:
+        p, r, f = (float(average_score(quantity, average, *numbers)) for quantity in quantities)
+        means[average] = LabelScore(f"{average} average", p, r, f, int(counts.gold.sum()))
+    return LabelReport(tuple(LabelScore(*row) for row in rows), means, signature("label-report", counts.n))
+
+
+# --- measures, for intervals and comparisons ----------------------------------------------------------------
+
+
+def _equal(references: Labels, predictions: Labels) -> Float[np.ndarray, "n 2"]:
+    gold, predicted = as_pairs("accuracy", references, predictions)
+    return mean_statistics([float(a == b) for a, b in zip(gold, predicted, strict=True)])
+
+
+def _equal_sets(references: LabelSets, predictions: LabelSets) -> Float[np.ndarray, "n 2"]:
+    gold, predicted = _as_sets("subset accuracy", references, predictions)
+    return mean_statistics([float(a == b) for a, b in zip(gold, predicted, strict=True)])
+
+
+ACCURACY = Measure("accuracy", _equal, mean_score)
+SUBSET_ACCURACY = Measure("subset-accuracy", _equal_sets, mean_score)
+
+
+def f1_measure(labels: Labels, average: Average = "macro") -> Measure:
+    """F1 as a function of sums. ``labels`` must hold those of the references and of every system compared."""
+    names = listed_labels(labels)
+
+    def statistics(references: Labels, predictions: Labels) -> Float[np.ndarray, "n s"]:
+        gold, predicted = as_pairs("f1", references, predictions)
+        return _rows([{label} for label in gold], [{label} for label in predicted], names)
+
+    return Measure(f"f1|average:{average}", statistics, partial(_f1_of_sums, average))
+
+
+def multilabel_f1_measure(labels: Labels, average: Average = "micro") -> Measure:
+    """F1 over sets of labels as a function of sums. ``labels`` as in :func:`f1_measure`."""
+    names = listed_labels(labels)
+
+    def statistics(references: LabelSets, predictions: LabelSets) -> Float[np.ndarray, "n s"]:
+        return _rows(*_as_sets("multilabel f1", references, predictions), names)
+
+    return Measure(f"multilabel-f1|average:{average}", statistics, partial(_f1_of_sums, average))
+
+
+def _rows(
+    references: Sequence[Collection[Hashable]],
+    predictions: Sequence[Collection[Hashable]],
+    labels: tuple[Hashable, ...],
+) -> Float[np.ndarray, "n s"]:
+    """``rows[i]`` is, for example i, whether each label was a hit, was predicted, was in the reference."""
+    ids = {label: j for j, label in enumerate(labels)}
+    rows = np.zeros((len(references), 3, len(labels)))
+    for i, (gold, predicted) in enumerate(zip(references, predictions, strict=True)):
+        for kind, found in enumerate((set(gold) & set(predicted), predicted, gold)):
+            for label in found:
+                if label not in ids:
+                    raise DataError(f"example {i} has the label {label!r}, which is not listed: add it to the labels")
+                rows[i, kind, ids[label]] = 1
+    return rows.reshape(len(references), 3 * len(labels))
+
+
+def _f1_of_sums(average: Average, sums: Float[np.ndarray, "*batch s"]) -> np.ndarray:
+    hits, predicted, gold = np.split(sums, 3, axis=-1)
+    return average_score("f1", average, hits, predicted, gold)

@@ -1,0 +1,116 @@
+"""How far a number can be trusted: intervals for proportions, for any statistic, and for means over runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from jaxtyping import Float
+
+from catena.errors import DataError
+from catena.metrics.measure import signature
+from catena.metrics.resampling import bootstrap_sums, check_draws, check_level, drawn_examples
+from catena.metrics.special import student_quantile
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and the interval around it; ``method`` and ``n`` say how it was made."""
+
+    value: float
+    low: float
+    high: float
+    level: float
+    method: str
+    n: int
+
+    @property
+    def signature(self) -> str:
+        return signature(self.method, self.n, {"level": f"{100 * self.level:g}"})
+
+    def __contains__(self, number: float | int) -> bool:
+        return self.low <= number <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+
+def wilson_interval(successes: int, n: int, level: float = 0.95) -> Interval:
+    """An interval for a proportion, such as an accuracy, that is right also near 0 and 1 (Wilson 1927)."""
+    check_level(level)
+    if not (n >= 1 and 0 <= successes <= n):
+        raise DataError(f"a proportion needs 0 <= successes <= n and n >= 1, but they are {successes} and {n}")
+    share = successes / n
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    # At 0 and n successes the ends are exactly 0 and 1, which rounding may miss.
+    low = 0.0 if successes == 0 else middle - half
+    high = 1.0 if successes == n else middle + half
+    return Interval(share, low, high, level, "wilson", n)
+
+
+def bootstrap_interval(
+    examples: np.ndarray,
+    statistic: Callable[[np.ndarray], np.ndarray],
+    rng: np.random.Generator,
+    *,
+    resamples: int = 1000,
+    level: float = 0.95,
+) -> Interval:
+    """An interval for any statistic of a set of examples: the percentiles over resamples (Efron 1979).
+
+    ``statistic`` takes many sets at once: from ``sets[r, i, …]``, example i of set r, to a number for each
+    set, as ``lambda sets: np.median(sets, axis=1)`` does.
+    """
+    examples = np.asarray(examples)
+    check_draws(len(examples), resamples, level)
+    blocks = [statistic(examples[ids]) for ids in drawn_examples(len(examples), resamples, rng)]
+    value = float(statistic(examples[None])[0])
+    return _percentiles(value, np.concatenate(blocks), level, len(examples))
+
+
+def bootstrap_score_interval(
+    statistics: Float[np.ndarray, "n s"],
+    score: Callable[[np.ndarray], np.ndarray],
+    rng: np.random.Generator,
+    *,
+    resamples: int = 1000,
+    level: float = 0.95,
+) -> Interval:
+    """The same for a metric that is a function of sums (:class:`catena.metrics.measure.Measure`)."""
+    check_draws(len(statistics), resamples, level)
+    scores = score(bootstrap_sums(statistics, resamples, rng))
+    return _percentiles(float(score(statistics.sum(0))), scores, level, len(statistics))
+
+
+def mean_interval(values: Sequence[float | int] | np.ndarray, level: float = 0.95) -> Interval:
+    """The mean over runs, seeds or folds, and Student's t-interval around it."""
+    check_level(level)
+    numbers = [float(value) for value in values]
+    n = len(numbers)
+    if n < 2:
+        raise DataError(f"an interval around a mean needs at least 2 values, but there are {n}: run more seeds")
+    mean = math.fsum(numbers) / n
+    deviation = math.sqrt(math.fsum((x - mean) ** 2 for x in numbers) / (n - 1))
+    half = student_quantile((1 + level) / 2, n - 1) * deviation / math.sqrt(n)
+    return Interval(mean, mean - half, mean + half, level, "mean|interval:t", n)
+
+
+def percentile_ends(scores: Float[np.ndarray, "r"], level: float) -> tuple[float, float]:
+    """The ends of the middle ``level`` of the scores of resamples."""
+    if np.isnan(scores).any():
+        raise DataError(
+            f"the statistic is nan in {int(np.isnan(scores).sum())} of {len(scores)} resamples, so it has no "
+            f"interval: give a statistic that is defined for every set of examples"
+        )
+    low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _percentiles(value: float, scores: np.ndarray, level: float, n: int) -> Interval:
+    low, high = percentile_ends(scores, level)
+    return Interval(value, low, high, level, f"bootstrap|resamples:{len(scores)}", n)

@@ -1,0 +1,65 @@
+"""Sums of statistics over resampled or swapped examples, a block of resamples at a time to bound memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from catena.errors import DataError
+
+BLOCK = 4_000_000
+"""Numbers held at once."""
+
+
+def drawn_examples(n: int, resamples: int, rng: np.random.Generator) -> Iterator[Int[np.ndarray, "r n"]]:
+    """Blocks of resamples: ``ids[i]`` are n examples of n, drawn with replacement."""
+    rows = max(1, BLOCK // n)
+    for start in range(0, resamples, rows):
+        yield rng.integers(0, n, size=(min(rows, resamples - start), n))
+
+
+def bootstrap_sums(
+    statistics: Float[np.ndarray, "n s"], resamples: int, rng: np.random.Generator
+) -> Float[np.ndarray, "r s"]:
+    """``sums[i]`` is the sum of the statistics over the i-th resample. Time O(resamples n s)."""
+    n = len(statistics)
+    blocks = []
+    for ids in drawn_examples(n, resamples, rng):
+        flat = (ids + n * np.arange(len(ids))[:, None]).ravel()
+        times = np.bincount(flat, minlength=ids.size).reshape(ids.shape)  # how often each example was drawn
+        blocks.append(times.astype(np.float64) @ statistics)
+    return np.concatenate(blocks)
+
+
+def swapped_sums(
+    first: Float[np.ndarray, "n s"],
+    second: Float[np.ndarray, "n s"],
+    shuffles: int,
+    rng: np.random.Generator,
+) -> tuple[Float[np.ndarray, "r s"], Float[np.ndarray, "r s"]]:
+    """Sums of both systems' statistics after the two of each example were swapped, or not, by a coin."""
+    n = len(first)
+    rows = max(1, BLOCK // n)
+    blocks = []
+    for start in range(0, shuffles, rows):
+        coins = rng.random((min(rows, shuffles - start), n)) < 0.5
+        blocks.append(coins.astype(np.float64) @ (second - first))
+    gained = np.concatenate(blocks)
+    return first.sum(0) + gained, second.sum(0) - gained
+
+
+def check_draws(n: int, draws: int, level: float) -> None:
+    """Refuse what cannot be resampled."""
+    if n < 1:
+        raise DataError("nothing can be drawn from no examples: give at least one")
+    if draws < 1:
+        raise ValueError(f"the number of draws must be at least 1, and is {draws}")
+    check_level(level)
+
+
+def check_level(level: float) -> None:
+    """Refuse a level that is no probability, such as 95."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, such as 0.95, and is {level}")
