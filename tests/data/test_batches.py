@@ -54,9 +54,7 @@ def test_the_same_generator_gives_the_same_batches(lengths: np.ndarray, settings
 
 
 @given(LENGTHS, SETTINGS)
-def test_batches_are_as_large_as_they_may_be_and_no_larger(
-    lengths: np.ndarray, settings: BatchSettings
-) -> None:
+def test_batches_are_as_large_as_they_may_be_and_no_larger(lengths: np.ndarray, settings: BatchSettings) -> None:
     for plan in (
         BatchPlan.shuffled(lengths, settings, generator()),
         BatchPlan.by_length(lengths, settings),
@@ -115,11 +113,19 @@ def test_bucketing_saves_padding(by: str) -> None:
 
 
 def test_where_windows_meet_lengths_are_alike() -> None:
-    # Ten windows of 72 examples: inside each one batch may hold both lengths, but none where two meet.
+    # Ten windows of 72 examples, turned in turn: only where long ones end in one of five may a batch be mixed.
     lengths = generator(2).permutation(np.repeat([10, 100], 360))
     settings = BatchSettings(batch_size=1000, batch_by="tokens", bucket=4, length_noise=0.0)
     plan = BatchPlan.shuffled(lengths, settings, generator())
-    assert sum(len(set(lengths[batch].tolist())) > 1 for batch in plan) <= 10
+    assert sum(len(set(lengths[batch].tolist())) > 1 for batch in plan) <= 5
+
+
+def test_examples_are_sorted_inside_windows_only() -> None:
+    lengths = generator(4).permutation(np.arange(1, 401))
+    plan = BatchPlan.shuffled(lengths, BatchSettings(batch_size=10, bucket=2, length_noise=0.0), generator())
+    # The windows hold 20 of the 400 lengths: a batch is half of one, and never 10 neighbours of all of them.
+    assert min(np.ptp(lengths[batch]) for batch in plan) > 40
+    assert max(np.ptp(lengths[batch]) for batch in plan) < 350
 
 
 def test_the_longest_come_first_in_evaluation() -> None:
