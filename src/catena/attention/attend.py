@@ -23,8 +23,7 @@ class Attended(NamedTuple):
     context: Tensor
     """``... t d_values``"""
     weights: Tensor
-    """``... t s``: ``weights[..., i, j]`` is how much query ``i`` takes of value ``j``; rows sum to 1, or to
-    0."""
+    """``... t s``: ``weights[..., i, j]`` is what query ``i`` takes of value ``j``; rows sum to 1 or to 0."""
 
 
 def attend(
@@ -34,8 +33,7 @@ def attend(
     mask: Bool[Tensor, "*#batch #t #s"] | None = None,
     score: Score | None = None,
 ) -> Attended:
-    """Look with each query at the values whose keys fit it; ``score`` is the scaled dot product by
-    default."""
+    """Look with each query at the values whose keys fit it, by the scaled dot product or by ``score``."""
     score = score or build_score("scaled", query.shape[-1], keys.shape[-1])
     weights = masked_softmax(score(query, keys), mask)
     return Attended(weights @ values, weights)

@@ -46,8 +46,7 @@ class Score(nn.Module, ABC):
 
 
 def build_score(name: str, d_query: int, d_keys: int, d: int | None = None) -> Score:
-    """The score of this name for queries and keys of these sizes; ``d`` is by default the size of the
-    query."""
+    """The score of this name for queries and keys of these sizes; ``d`` is ``d_query`` if omitted."""
     return SCORES[name](d_query, d_keys, d or d_query)
 
 

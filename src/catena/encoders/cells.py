@@ -1,5 +1,4 @@
-r"""Recurrences written step by step: Elman and leaky units, LSTMs with peepholes or coupled gates, the first
-GRU.
+r"""Recurrences written step by step: Elman and leaky units, LSTMs with peepholes or coupled gates, a GRU.
 
 A recurrence is one layer in one direction. Its input maps are taken out of the loop into one product; a step
 then costs O(g d²) for each sequence, with g gates. Those that torch has in fused form are in

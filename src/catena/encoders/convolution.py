@@ -54,8 +54,7 @@ class ConvolutionLayer(nn.Module):
 
 
 class Convolution(Encoder):
-    """Convolution layers one after the other; with ``residual``, a layer's input is added where the sizes
-    agree."""
+    """Convolution layers one on the other; ``residual`` adds a layer's input where the sizes agree."""
 
     def __init__(
         self, d_in: int, layers: Sequence[ConvolutionLayer], *, residual: bool = False, dropout: float = 0.0

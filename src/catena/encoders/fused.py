@@ -1,5 +1,4 @@
-r"""Recurrences that torch runs in one fused call: tanh and ReLU Elman networks, LSTM, and GRU with the reset
-after the product.
+r"""Recurrences that torch runs in one fused call: Elman with tanh or ReLU, LSTM, GRU with a late reset.
 
 .. math::
     \text{elman} &\quad h_t = f(U x_t + b + W h_{t-1} + b') \\

@@ -22,8 +22,7 @@ from catena.registry import Registry
 
 
 class Norm(nn.Module, ABC):
-    """Takes ``b t d`` and the mask of real positions, and gives ``b t d``; what it gives at padding has no
-    meaning."""
+    """Takes ``b t d`` and the mask of real positions; what it gives at padding has no meaning."""
 
     @abstractmethod
     def __init__(self, d: int) -> None:

@@ -53,11 +53,9 @@ class RecurrentSettings(Config):
     activation: ActivationName = "tanh"
     """Activation of the elman and leaky cells; the others have tanh."""
     peephole: Literal["full", "diagonal"] = "diagonal"
-    """How the gates of peephole_lstm see the memory: through a full matrix, or each unit its own memory
-    alone."""
+    """How the gates of peephole_lstm see the memory: by a full matrix, or each unit its own alone."""
     leak: float = Field(0.5, gt=0, le=1)
-    """Share of the new value in a leaky unit; 1 keeps nothing of the old one. Where it is learned, the first
-    value."""
+    """Share of the new value in a leaky unit; 1 keeps nothing of the old one. Learned, it starts here."""
     learn_leak: bool = False
     """Learn the share of each leaky unit."""
     connections: Literal["none", "residual", "skip"] = "none"
@@ -135,8 +133,7 @@ class ConvolutionSettings(Config):
 
 
 class TextConvolutionSettings(Config):
-    """Convolution with windows of several sizes and the largest value of each filter: one vector for a whole
-    text."""
+    """Convolution and the largest value of each filter over time: one vector for a whole text."""
 
     kind: Literal["text_convolution"] = "text_convolution"
     """Convolution and max over time."""
@@ -145,8 +142,7 @@ class TextConvolutionSettings(Config):
     filters: int = Field(100, gt=0)
     """Filters for each size of window."""
     padding: Literal["wide", "same"] = "wide"
-    """wide lets a window overlap the text by one position or more; same centres one window on each
-    position."""
+    """wide counts every window that touches the text; same centres one window on each position."""
     activation: ActivationName = "relu"
     """Activation of the features."""
     norm: NormName = "none"

@@ -31,8 +31,7 @@ from catena.shapes import mask_from_lengths, read_axes
 
 
 class TextConvolution(nn.Module):
-    """Turns ``b t d_in`` into ``b d_out``: ``filters`` features for each size of window, or ``k`` times as
-    many.
+    """Turns ``b t d_in`` into ``b d_out``: ``k`` features for each filter of each size of window.
 
     Args:
         windows: sizes of the windows, in positions.
@@ -104,8 +103,7 @@ class TextConvolution(nn.Module):
 def largest_window(
     x: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"], wide: bool, kernels: Sequence[Tensor]
 ) -> Float[Tensor, "b features"]:
-    """The largest window sum of each filter, 0 for an empty text: the plain form that :class:`_LargestWindow`
-    must equal."""
+    """The largest window sum of each filter, 0 for an empty text. :class:`_LargestWindow` must equal it."""
     sums = [_convolve(x, kernel, wide) for kernel in kernels]
     return torch.cat([largest for largest, _ in _largest(sums, lengths, wide, kernels)], dim=-1)
 
