@@ -65,9 +65,7 @@ def test_listed_features_equal_those_counted_one_by_one(
     assert len(found) == len(test)
     for tokens, row in zip(test, found, strict=True):
         expected = {
-            kept.index(key): value(n, settings.values)
-            for key, n in counted(tokens, settings).items()
-            if key in kept
+            kept.index(key): value(n, settings.values) for key, n in counted(tokens, settings).items() if key in kept
         }
         assert row == pytest.approx(expected)
         assert list(row) == sorted(row)

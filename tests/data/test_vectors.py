@@ -173,9 +173,7 @@ def test_what_is_wrong_is_named_with_its_place(content: bytes, problem: str, tmp
 def test_another_size_than_asked_for_is_refused(tmp_path: Path) -> None:
     for content in (as_glove(PLAIN), TEXT, BINARY):
         for d in (2, 300):
-            with pytest.raises(
-                FormatError, match=f"has vectors of 3 numbers, and {d} are asked for: set d to 3"
-            ):
+            with pytest.raises(FormatError, match=f"has vectors of 3 numbers, and {d} are asked for: set d to 3"):
                 read_vectors(written(tmp_path, content), d=d)
 
 

@@ -46,9 +46,7 @@ def test_kept_symbols_are_those_of_the_definition(
 def test_known_tokens_come_back(token_lists: list[list[str]]) -> None:
     vocabulary = Vocabulary.count(token_lists)
     for tokens in token_lists:
-        assert vocabulary.tokens(vocabulary.ids(tokens)) == [
-            token if token != "<pad>" else "<unk>" for token in tokens
-        ]
+        assert vocabulary.tokens(vocabulary.ids(tokens)) == [token if token != "<pad>" else "<unk>" for token in tokens]
 
 
 def test_text_never_reaches_a_special_by_its_spelling() -> None:
@@ -156,8 +154,7 @@ def test_half_a_surrogate_pair_is_saved_too(tmp_path: Path) -> None:
         ('{"kind": "vocabulary", "format": 1, "symbols": [["a"]]}', "must list symbols with their counts"),
         ('{"kind": "vocabulary", "format": 1, "symbols": [["a", 1]]}', "not a whole vocabulary"),
         (
-            '{"kind": "vocabulary", "format": 1, "specials": [], "unknown_count": 0, '
-            '"symbols": [["a", 1], ["a", 2]]}',
+            '{"kind": "vocabulary", "format": 1, "specials": [], "unknown_count": 0, "symbols": [["a", 1], ["a", 2]]}',
             "damaged: .*'a' is in it twice",
         ),
     ],
@@ -202,9 +199,7 @@ def test_an_unknown_label_is_named_with_the_known_ones() -> None:
 
 
 @given(st.lists(st.lists(SYMBOLS, max_size=3), max_size=8))
-def test_loaded_labels_equal_the_saved_ones(
-    tmp_path_factory: pytest.TempPathFactory, lists: list[list[str]]
-) -> None:
+def test_loaded_labels_equal_the_saved_ones(tmp_path_factory: pytest.TempPathFactory, lists: list[list[str]]) -> None:
     path = tmp_path_factory.mktemp("labels") / "labels.json"
     labels = Labels.count(lists)
     labels.save(path)

@@ -131,15 +131,11 @@ def test_dropout_zeroes_features_or_whole_tokens_and_keeps_the_mean() -> None:
 @pytest.mark.parametrize("mode", ["random", "static", "tuned", "multichannel"])
 def test_the_settings_choose_the_table(mode: str) -> None:
     options = {"d": 4, "mode": mode, "dropout": 0.5, "token_dropout": 0.1}
-    settings = EmbeddingSettings.model_validate(
-        {**options, "vectors": None if mode == "random" else "file.vec"}
-    )
+    settings = EmbeddingSettings.model_validate({**options, "vectors": None if mode == "random" else "file.vec"})
     matrix, known = vectors()
     table = build_embedding(settings, 6, matrix=matrix, known=known, generator=generator())
     learnt = [p.requires_grad for p in table.parameters()]
-    assert (
-        learnt == {"random": [True], "static": [False], "tuned": [True], "multichannel": [False, True]}[mode]
-    )
+    assert learnt == {"random": [True], "static": [False], "tuned": [True], "multichannel": [False, True]}[mode]
     assert table.d_out == (8 if mode == "multichannel" else 4)
     assert (table.drop.features, table.drop.tokens) == (0.5, 0.1)
     same_row = torch.equal(next(table.parameters())[2], matrix[2])

@@ -98,9 +98,7 @@ def _ends_by_tokens(lengths: Sequence[int], limit: int) -> list[int]:
     return ends
 
 
-def pad(
-    sequences: Sequence[Int[np.ndarray, " _"]], pad_id: int = 0
-) -> tuple[Int[Tensor, "b t"], Int[Tensor, " b"]]:
+def pad(sequences: Sequence[Int[np.ndarray, " _"]], pad_id: int = 0) -> tuple[Int[Tensor, "b t"], Int[Tensor, " b"]]:
     """Put sequences of ids into one tensor, filled up with ``pad_id`` on the right, and give their lengths.
 
     ``t`` is the longest length, but at least 1: a batch of empty texts still has a position to look at.

@@ -174,9 +174,7 @@ class HashedFeatures(FeatureSpace):
 
     def __init__(self, settings: FeatureSettings) -> None:
         if settings.buckets is None:
-            raise ConfigError(
-                "hashed features need buckets, the number of places: set it, or count features in a list"
-            )
+            raise ConfigError("hashed features need buckets, the number of places: set it, or count features in a list")
         self._settings = settings
         self._buckets = settings.buckets
 
@@ -200,9 +198,7 @@ def build_features(settings: FeatureSettings, token_lists: Iterable[Sequence[str
     if settings.buckets is not None:
         return HashedFeatures(settings)
     limits = VocabularySettings(min_count=settings.min_count)
-    return ListedFeatures(
-        settings, Vocabulary.count((keys(tokens, settings) for tokens in token_lists), limits)
-    )
+    return ListedFeatures(settings, Vocabulary.count((keys(tokens, settings) for tokens in token_lists), limits))
 
 
 class _Saved(Config):
@@ -219,9 +215,7 @@ def load_features(folder: Path) -> FeatureSpace:
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}): copy the model again") from None
     if not isinstance(data, dict) or data.get("format") != 1 or not isinstance(data.get("settings"), dict):
-        raise CheckpointError(
-            f"{path} is not a file of features of format 1: it is damaged or made by a newer version"
-        )
+        raise CheckpointError(f"{path} is not a file of features of format 1: it is damaged or made by a newer version")
     try:
         settings = parse(_Saved, {"settings": data["settings"]}, source=str(path)).settings
     except ConfigError as error:

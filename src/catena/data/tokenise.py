@@ -54,15 +54,11 @@ def load_tokeniser(folder: Path) -> Tokeniser:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(
-            f"{folder} has no {SETTINGS_FILE}: it is not the folder of a tokeniser"
-        ) from None
+        raise CheckpointError(f"{folder} has no {SETTINGS_FILE}: it is not the folder of a tokeniser") from None
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}): copy the model again") from None
     if not isinstance(data, dict) or data.get("format") != 1 or not isinstance(data.get("settings"), dict):
-        raise CheckpointError(
-            f"{path} is not a tokeniser of format 1: it is damaged or made by a newer version"
-        )
+        raise CheckpointError(f"{path} is not a tokeniser of format 1: it is damaged or made by a newer version")
     try:
         settings = parse(_Saved, {"settings": data["settings"]}, source=str(path)).settings
     except ConfigError as error:

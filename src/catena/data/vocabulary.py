@@ -66,9 +66,7 @@ class Vocabulary:
             or self._special_ids.keys() & self._ids.keys()
         ):
             twice = [symbol for symbol, n in Counter(self._names).items() if n > 1]
-            raise DataError(
-                f"a vocabulary holds each symbol once, but {twice[0]!r} is in it twice: leave one out"
-            )
+            raise DataError(f"a vocabulary holds each symbol once, but {twice[0]!r} is in it twice: leave one out")
         if counts is not None and len(counts) != len(symbols):
             raise DataError(
                 f"a vocabulary needs a count for each of its {len(symbols)} symbols, not {len(counts)} counts"
@@ -145,9 +143,7 @@ class Vocabulary:
     def special(self, name: str) -> int:
         """The id of a special, which only its name and no text gives."""
         if name not in self._special_ids:
-            raise DataError(
-                f"the vocabulary has no special {name!r}: it has {', '.join(map(repr, self.specials))}"
-            )
+            raise DataError(f"the vocabulary has no special {name!r}: it has {', '.join(map(repr, self.specials))}")
         return self._special_ids[name]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
@@ -155,9 +151,7 @@ class Vocabulary:
         wanted = [int(i) for i in ids]
         if wanted and not (min(wanted) >= 0 and max(wanted) < len(self._names)):
             wrong = next(i for i in wanted if not 0 <= i < len(self._names))
-            raise DataError(
-                f"the id {wrong} is not in the vocabulary, which has ids 0 to {len(self._names) - 1}"
-            )
+            raise DataError(f"the id {wrong} is not in the vocabulary, which has ids 0 to {len(self._names) - 1}")
         return [self._names[i] for i in wanted]
 
     def coverage(self, token_lists: Iterable[Iterable[str]]) -> Coverage:
@@ -180,11 +174,7 @@ class Vocabulary:
         """Read what :meth:`save` wrote."""
         data, names, counts = _read(path, "vocabulary")
         specials, unknown = data.get("specials"), data.get("unknown_count")
-        if (
-            not isinstance(specials, list)
-            or not all(isinstance(s, str) for s in specials)
-            or type(unknown) is not int
-        ):
+        if not isinstance(specials, list) or not all(isinstance(s, str) for s in specials) or type(unknown) is not int:
             raise CheckpointError(f"{path} is not a whole vocabulary: it is damaged, copy the model again")
         try:
             return cls(names, counts, specials, unknown)
@@ -286,23 +276,18 @@ def _read(path: Path, kind: str) -> tuple[dict[str, Any], list[str], list[int]]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(
-            f"there is no {kind} {path}: a part of the model is missing, copy it again"
-        ) from None
+        raise CheckpointError(f"there is no {kind} {path}: a part of the model is missing, copy it again") from None
     except (OSError, ValueError) as error:
         raise CheckpointError(f"the {kind} {path} cannot be read ({error}): copy the model again") from None
     if not isinstance(data, dict) or data.get("kind") != kind:
         raise CheckpointError(f"{path} is not a file of kind {kind!r}: check the path")
     if data.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} has format {data.get('format')!r}, and this version of Catena reads {FORMAT}: "
-            f"install a newer one"
+            f"{path} has format {data.get('format')!r}, and this version of Catena reads {FORMAT}: install a newer one"
         )
     entries = data.get("symbols")
     if not isinstance(entries, list) or not all(map(_is_entry, entries)):
-        raise CheckpointError(
-            f"{path} must list symbols with their counts, and does not: it is damaged, copy it again"
-        )
+        raise CheckpointError(f"{path} must list symbols with their counts, and does not: it is damaged, copy it again")
     return data, [name for name, _ in entries], [n for _, n in entries]
 
 

@@ -34,7 +34,6 @@ class EmbeddingSettings(Config):
             )
         if self.mode != "random" and self.vectors is None:
             raise ValueError(
-                f"mode = {self.mode!r} needs a file of word vectors: set vectors to its path, or mode to "
-                f"random"
+                f"mode = {self.mode!r} needs a file of word vectors: set vectors to its path, or mode to random"
             )
         return self

@@ -111,9 +111,7 @@ class MultichannelTable(Embedding):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.static = EmbeddingTable.from_matrix(
-            matrix, known, pad_id, scale, frozen=True, generator=generator
-        )
+        self.static = EmbeddingTable.from_matrix(matrix, known, pad_id, scale, frozen=True, generator=generator)
         everything = torch.ones(len(known), dtype=torch.bool)
         self.tuned = EmbeddingTable.from_matrix(self.static.weight.detach(), everything, pad_id, scale)
         self.drop = EmbeddingDropout(dropout, token_dropout)
@@ -162,9 +160,7 @@ def build_embedding(
     if settings.mode == "random":
         return EmbeddingTable(n, settings.d, pad_id, settings.scale, False, *shared)
     if matrix is None or known is None:
-        raise ConfigError(
-            f"mode = {settings.mode!r} needs word vectors, and none were read: give matrix and known"
-        )
+        raise ConfigError(f"mode = {settings.mode!r} needs word vectors, and none were read: give matrix and known")
     if tuple(matrix.shape) != (n, settings.d):
         raise ShapeError(
             f"the word vectors must have the shape (n, d) = ({n}, {settings.d}), but it is "

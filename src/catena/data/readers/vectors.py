@@ -166,9 +166,7 @@ def _is_number(field: bytes) -> bool:
 # --- entries ------------------------------------------------------------------------------------------------
 
 
-def _text_entries(
-    path: Path, lines: Iterator[tuple[int, bytes]], d: int, count: int | None
-) -> Iterator[_Entry]:
+def _text_entries(path: Path, lines: Iterator[tuple[int, bytes]], d: int, count: int | None) -> Iterator[_Entry]:
     seen = 0
     for number, line in lines:
         line = line.rstrip()
@@ -177,9 +175,7 @@ def _text_entries(
         seen += 1
         at = _start_of_numbers(line, d)
         if at <= 0:
-            raise _bad(
-                path, number, line, f"must hold a word and {d} numbers, and has {len(line.split())} fields"
-            )
+            raise _bad(path, number, line, f"must hold a word and {d} numbers, and has {len(line.split())} fields")
         yield _Entry(number, line[:at], line[at + 1 :])
     if count is not None and seen != count:
         raise FormatError(
@@ -211,9 +207,7 @@ def _binary_entries(path: Path, stream: io.BufferedReader, d: int, count: int) -
             at += 1
         blank = buffer.find(b" ", at, at + LONGEST_WORD + 1)
         if blank < 0 and len(buffer) - at > LONGEST_WORD:
-            raise FormatError(
-                f"{path} has no end of word {number} of {count}: it is no word2vec binary file. {ELSE}"
-            )
+            raise FormatError(f"{path} has no end of word {number} of {count}: it is no word2vec binary file. {ELSE}")
         if blank < 0:
             raise _cut_short(path, number, count, buffer[at:])
         word, at = buffer[at:blank], blank + 1
@@ -231,8 +225,7 @@ def _binary_entries(path: Path, stream: io.BufferedReader, d: int, count: int) -
 
 def _cut_short(path: Path, number: int, count: int, word: bytes) -> FormatError:
     return FormatError(
-        f"{path} ends in word {number} of {count} ({_shown(word)}): the file is cut short, copy or download "
-        f"it again"
+        f"{path} ends in word {number} of {count} ({_shown(word)}): the file is cut short, copy or download it again"
     )
 
 

@@ -93,9 +93,7 @@ def in_one_order(pieces: Sequence[tuple[str, float]]) -> list[tuple[str, float]]
     lowest = min(score for _, score in pieces)
     bytes_ = set(pre_tokenizers.ByteLevel.alphabet())
     top_of_band = lowest + UNUSED_STEP * (len(bytes_) + 1)
-    steady = [
-        (piece, lowest if piece in bytes_ and score <= top_of_band else score) for piece, score in pieces
-    ]
+    steady = [(piece, lowest if piece in bytes_ and score <= top_of_band else score) for piece, score in pieces]
     rounded = [(piece, round(score, SCORE_DIGITS)) for piece, score in steady]
     return sorted(rounded, key=lambda pair: (-pair[1], pair[0]))
 
@@ -110,9 +108,7 @@ def load_subwords(settings: BpeTokens | UnigramTokens, folder: Path) -> SubwordT
             f"{folder} has no {TOKENISER_FILE}: a part of the model is missing, copy it again"
         ) from None
     except Exception as error:  # the library raises bare Exception
-        raise CheckpointError(
-            f"{path} is no tokeniser that can be read ({error}): copy the model again"
-        ) from None
+        raise CheckpointError(f"{path} is no tokeniser that can be read ({error}): copy the model again") from None
     return SubwordTokeniser(settings, model)
 
 
@@ -130,9 +126,7 @@ def _trained(
     filled = (text for text in prepared if text)
     first = next(filled, None)
     if first is None:
-        raise DataError(
-            f"a tokeniser of kind {settings.kind!r} is trained on text, and there is none: give it texts"
-        )
+        raise DataError(f"a tokeniser of kind {settings.kind!r} is trained on text, and there is none: give it texts")
     tokeniser.train_from_iterator(_chain(first, filled), trainer)
     return tokeniser
 
