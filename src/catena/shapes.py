@@ -35,9 +35,7 @@ def read_axes(name: str, shape: tuple[int, ...], axes: str, **known: int) -> dic
     """
     letters = axes.split()
     if len(letters) != len(shape):
-        raise ShapeError(
-            f"{name} must have the {len(letters)} axes '{axes}', but its shape is {tuple(shape)}"
-        )
+        raise ShapeError(f"{name} must have the {len(letters)} axes '{axes}', but its shape is {tuple(shape)}")
     sizes: dict[str, int] = {}
     for letter, size in zip(letters, shape, strict=True):
         wanted = known.get(letter, sizes.get(letter, size))

@@ -69,8 +69,7 @@ rate = 3
         "  - seed (line 2) is 'many': must be a valid integer, unable to parse string as an integer",
         "  - model.dropout (line 7) is 2: must be less than 1",
         "  - model.windos (line 8) is not a known key: did you mean 'windows'?",
-        "  - model.cell (line 9) is a key of 'recurrent', not of 'convolution': "
-        "change model.kind or leave it out",
+        "  - model.cell (line 9) is a key of 'recurrent', not of 'convolution': change model.kind or leave it out",
         "  - momentum is 7.0, but must not exceed 1: lower optimiser.momentum (line 11)",
         "  - sed (line 3) is not a known key: did you mean 'seed'?",
         "  - optimizer (line 14) is not a known key: did you mean 'optimiser'?",
@@ -78,9 +77,7 @@ rate = 3
 
 
 def test_one_problem_is_counted_as_one() -> None:
-    assert message(House, {"seed": 0.5}).startswith(
-        "the config has a value that cannot be used:\n  - seed is 0.5: "
-    )
+    assert message(House, {"seed": 0.5}).startswith("the config has a value that cannot be used:\n  - seed is 0.5: ")
 
 
 @pytest.mark.parametrize(
@@ -190,9 +187,7 @@ def test_the_source_is_named(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"is a folder, not a config file: name the file, such as .*config\.toml"
-    ):
+    with pytest.raises(ConfigError, match=r"is a folder, not a config file: name the file, such as .*config\.toml"):
         read_toml(tmp_path)
     with pytest.raises(
         ConfigError, match=r"there is no config file .*x\.toml: 'catena init TASK -o .*x\.toml' writes one"

@@ -56,9 +56,7 @@ PLAINS = st.builds(
 
 
 @given(config=PLAINS)
-def test_every_sort_of_field_survives_the_file(
-    config: Plain, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_every_sort_of_field_survives_the_file(config: Plain, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("config") / "config.toml"
     path.write_text(to_toml(config), encoding="utf-8", newline="\n")
     assert load(Plain, path) == config

@@ -79,9 +79,7 @@ def read_mutants(folder: Path) -> list[Mutant]:
         for number, table in enumerate(tables, start=1):
             name = f"{path.stem}-{number}"
             if set(table) != KEYS or not table["tests"]:
-                raise MutantError(
-                    f"{name} must have exactly {sorted(KEYS)}, none empty, but has {sorted(table)}"
-                )
+                raise MutantError(f"{name} must have exactly {sorted(KEYS)}, none empty, but has {sorted(table)}")
             tests = tuple(table["tests"])
             mutants.append(Mutant(name, table["file"], table["find"], table["replace"], tests, table["why"]))
     return mutants
@@ -196,16 +194,10 @@ def say(line: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None, root: Path = Path(__file__).parents[2]) -> int:
-    parser = argparse.ArgumentParser(
-        description="Apply one-line mutants and demand that the tests catch each."
-    )
-    parser.add_argument(
-        "words", nargs="*", help="run only mutants whose name, file or reason holds one of these"
-    )
+    parser = argparse.ArgumentParser(description="Apply one-line mutants and demand that the tests catch each.")
+    parser.add_argument("words", nargs="*", help="run only mutants whose name, file or reason holds one of these")
     parser.add_argument("--jobs", type=int, default=1, help="how many to run at once")
-    parser.add_argument(
-        "--timeout", type=float, default=600, help="seconds that the tests of one mutant may take"
-    )
+    parser.add_argument("--timeout", type=float, default=600, help="seconds that the tests of one mutant may take")
     parser.add_argument("--list", action="store_true", help="list the mutants and run nothing")
     options = parser.parse_args(argv)
     try:
@@ -235,9 +227,7 @@ def _report(mutants: Sequence[Mutant], trees: Sequence[Path], timeout: float) ->
         passed += outcome.caught
         mark = "ok  " if outcome.caught else "FAIL"
         mutant = outcome.mutant
-        say(
-            f"{mark} {number:>3}/{len(mutants)}  {mutant.name}  {mutant.file}  {outcome.said}  ({mutant.why})"
-        )
+        say(f"{mark} {number:>3}/{len(mutants)}  {mutant.name}  {mutant.file}  {outcome.said}  ({mutant.why})")
         for line in outcome.output.splitlines():
             say(f"         {line}")
     failed = len(mutants) - passed

@@ -23,9 +23,7 @@ def table(find: str, replace: str, tests: str = TESTS, file: str = FILE, why: st
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
-    )  # the tiny tree needs none, and they take a second
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the tiny tree needs none, and they take a second
     files = {
         "src/tiny/__init__.py": "",
         "src/tiny/sums.py": SOURCE,
@@ -91,9 +89,7 @@ def test_mutants_are_chosen_by_words(tree: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "there is no such mutant\n"
 
 
-def test_tests_that_fail_without_a_mutant_prove_nothing(
-    tree: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tests_that_fail_without_a_mutant_prove_nothing(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tree / "tests/test_sums.py").write_text(TEST.replace("== 6", "== 7"))
     assert run.main([], tree) == 1
     said = capsys.readouterr().out
@@ -109,9 +105,7 @@ def test_tests_that_do_not_exist_are_noticed(tree: Path, capsys: pytest.CaptureF
 
 def test_a_mutant_that_never_ends_is_an_error(tree: Path) -> None:
     forever = "def double(x):\n    while True:\n        pass\n"
-    mutant = run.Mutant(
-        "x", "src/tiny/sums.py", SOURCE.split("\n\n\n")[0], forever, ("tests/test_sums.py",), ""
-    )
+    mutant = run.Mutant("x", "src/tiny/sums.py", SOURCE.split("\n\n\n")[0], forever, ("tests/test_sums.py",), "")
     outcome = run.try_mutant(mutant, tree, timeout=1)
     assert (outcome.caught, outcome.said) == (False, "an error: its tests ran longer than 1 s")
     assert (tree / "src/tiny/sums.py").read_text() == SOURCE
@@ -133,9 +127,7 @@ def test_a_mutant_of_the_same_length_in_the_same_second_is_not_hidden_by_a_compi
         (table("a", "b") + "test = []\n", "more-1 must have exactly"),
     ],
 )
-def test_lists_that_cannot_be_read(
-    tree: Path, capsys: pytest.CaptureFixture[str], text: str, sentence: str
-) -> None:
+def test_lists_that_cannot_be_read(tree: Path, capsys: pytest.CaptureFixture[str], text: str, sentence: str) -> None:
     add(tree, text)
     assert run.main([], tree) == 1
     assert capsys.readouterr().out.startswith(sentence)

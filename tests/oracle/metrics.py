@@ -41,8 +41,7 @@ def averaged(pairs: Pairs, average: str, labels: Sequence[Hashable]) -> tuple[Fr
     if not sum(weights):
         return Fraction(0), Fraction(0), Fraction(0)
     p, r, f = (
-        sum((weight * score[i] for weight, score in zip(weights, scores, strict=True)), Fraction(0))
-        / sum(weights)
+        sum((weight * score[i] for weight, score in zip(weights, scores, strict=True)), Fraction(0)) / sum(weights)
         for i in range(3)
     )
     return p, r, f

@@ -70,18 +70,14 @@ def _reason(
     if kind == "literal_error":
         return did_you_mean(str(value), next((key.choices for key in keys(schema) if key.path == path), ()))
     if kind == "union_tag_invalid":
-        return did_you_mean(
-            str(value), [kind_of(section) for section in _classes_at(schema, path[:-1], data)]
-        )
+        return did_you_mean(str(value), [kind_of(section) for section in _classes_at(schema, path[:-1], data)])
     if kind in ("model_type", "model_attributes_type"):
         return f"must be a section, written [{'.'.join(path)}]"
     message = re.sub(r"^Input should be", "must be", found["msg"])
     return message[0].lower() + message[1:]
 
 
-def _place(
-    schema: type[Config], loc: Sequence[int | str], data: Mapping[str, Any]
-) -> tuple[tuple[str, ...], str]:
+def _place(schema: type[Config], loc: Sequence[int | str], data: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
     """The key that pydantic's location speaks of, and the item in its value, such as "[2]" or "['a']", or "".
 
     Pydantic puts the kind of a section and the type tried of a union into the path; a file has no such level.
@@ -107,9 +103,7 @@ def _place(
     return tuple(path), item
 
 
-def _classes_at(
-    schema: type[Config], path: Sequence[str], data: Mapping[str, Any]
-) -> tuple[type[Config], ...]:
+def _classes_at(schema: type[Config], path: Sequence[str], data: Mapping[str, Any]) -> tuple[type[Config], ...]:
     """The classes that the section at a path may hold, given the kinds of the sections around it."""
     here: tuple[type[Config], ...] = (schema,)
     for depth, part in enumerate(path):

@@ -35,15 +35,11 @@ def parse(schema: type[C], data: Mapping[str, Any], *, source: str = "the config
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:
     """The nested values of a TOML file and its text."""
     if path.is_dir():
-        raise ConfigError(
-            f"{path} is a folder, not a config file: name the file, such as {path / 'config.toml'}"
-        )
+        raise ConfigError(f"{path} is a folder, not a config file: name the file, such as {path / 'config.toml'}")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(
-            f"there is no config file {path}: 'catena init TASK -o {path}' writes one"
-        ) from None
+        raise ConfigError(f"there is no config file {path}: 'catena init TASK -o {path}' writes one") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"the config file {path} cannot be read: {error}; save it as UTF-8") from None
     except OSError as error:
@@ -73,9 +69,7 @@ def _filled(schema: type[Config], data: Mapping[str, Any]) -> dict[str, Any]:
     return filled
 
 
-def _filled_section(
-    field: FieldInfo, classes: tuple[type[Config], ...], given: Mapping[str, Any]
-) -> dict[str, Any]:
+def _filled_section(field: FieldInfo, classes: tuple[type[Config], ...], given: Mapping[str, Any]) -> dict[str, Any]:
     # A default made by a factory is not laid under what is given: it may fill in values that depend on the others.
     default = field.default
     if isinstance(default, Config) and given.get(KIND, kind_of(type(default))) == kind_of(type(default)):
@@ -86,22 +80,14 @@ def _filled_section(
 
 def _values_set(config: Config) -> dict[str, Any]:
     """The values that were given when the config was made, and the kinds of its sections, nested."""
-    values = {
-        name: getattr(config, name) for name in (*config.model_fields_set, KIND) if hasattr(config, name)
-    }
-    return {
-        name: _values_set(value) if isinstance(value, Config) else value for name, value in values.items()
-    }
+    values = {name: getattr(config, name) for name in (*config.model_fields_set, KIND) if hasattr(config, name)}
+    return {name: _values_set(value) if isinstance(value, Config) else value for name, value in values.items()}
 
 
 def _put_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     result = {**below, **above}
     for name in set(below) & set(above):
         under, over = below[name], above[name]
-        if (
-            isinstance(under, Mapping)
-            and isinstance(over, Mapping)
-            and over.get(KIND) in (None, under.get(KIND))
-        ):
+        if isinstance(under, Mapping) and isinstance(over, Mapping) and over.get(KIND) in (None, under.get(KIND)):
             result[name] = _put_over(under, over)
     return result

@@ -32,9 +32,7 @@ def _section_lines(config: Config, path: tuple[str, ...]) -> list[str]:
     for name in inner:
         section = getattr(config, name)
         lines += ["", f"[{'.'.join((*path, name))}]"]
-        others = [
-            kind_of(s) for s in sections_in(fields[name].annotation) if kind_of(s) and s is not type(section)
-        ]
+        others = [kind_of(s) for s in sections_in(fields[name].annotation) if kind_of(s) and s is not type(section)]
         lines += _wrapped(fields[name].description or type(section).__doc__ or "")
         if others:
             lines += _wrapped(f"Other kinds: {', '.join(others)}.")

@@ -1,0 +1,64 @@
+"""Optional packages: imported when needed, and a missing one is answered with the exact install line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from catena.errors import CatenaError, MissingExtraError
+from catena.extras import require
+
+
+def test_what_is_there_is_returned() -> None:
+    assert require("json", "words", "reading") is sys.modules["json"]
+    assert require("os.path", "words", "reading") is sys.modules["os.path"]
+
+
+def test_what_is_missing_is_answered_with_the_install_line() -> None:
+    sentence = (
+        r"^reading Parquet files needs the package no_such_thing, and it is not installed: "
+        r"pip install 'catena\[parquet\]'$"
+    )
+    with pytest.raises(MissingExtraError, match=sentence) as caught:
+        require("no_such_thing.inside", "parquet", "reading Parquet files")
+    assert isinstance(caught.value, ImportError)
+    assert isinstance(caught.value, CatenaError)
+    assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_what_lacks_something_itself_is_told_apart(broken: Path) -> None:
+    (broken / "needs_more.py").write_text("import no_such_thing.at_all\n")
+    sentence = r"^logging needs needs_more, which needs no_such_thing, and no_such_thing is not installed: pip install"
+    with pytest.raises(MissingExtraError, match=sentence):
+        require("needs_more", "tensorboard", "logging")
+
+
+def test_what_is_installed_and_broken_is_told_apart(broken: Path) -> None:
+    (broken / "half_built.py").write_text("raise ImportError('libc is too old')\n")
+    sentence = (
+        r"^logging needs the package half_built, and it is installed but cannot be imported "
+        r"\(libc is too old\): pip install 'catena\[tensorboard\]'$"
+    )
+    with pytest.raises(MissingExtraError, match=sentence):
+        require("half_built", "tensorboard", "logging")
+
+
+def test_other_faults_are_not_hidden(broken: Path) -> None:
+    (broken / "crashes.py").write_text("1 / 0\n")
+    with pytest.raises(ZeroDivisionError):
+        require("crashes", "words", "stemming")
+
+
+def test_the_import_happens_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("imaginary")
+    monkeypatch.setitem(sys.modules, "imaginary", module)
+    assert require("imaginary", "words", "stemming") is module

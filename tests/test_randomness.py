@@ -1,0 +1,98 @@
+"""One seed, many named generators that know nothing of each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.randomness import Randomness
+
+
+def test_the_same_seed_name_and_index_draw_the_same() -> None:
+    one, other = Randomness(13), Randomness(13)
+    assert one.numpy("split", 2).random(5).tolist() == other.numpy("split", 2).random(5).tolist()
+    assert torch.equal(torch.rand(5, generator=one.torch("weights")), torch.rand(5, generator=other.torch("weights")))
+
+
+def test_asking_twice_starts_again() -> None:
+    randomness = Randomness(1)
+    assert randomness.numpy("split").random() == randomness.numpy("split").random()
+
+
+def test_seeds_names_and_indices_are_told_apart() -> None:
+    things = [
+        Randomness(0).number("a"),
+        Randomness(1).number("a"),
+        Randomness(0).number("b"),
+        Randomness(0).number("a", 1),
+        Randomness(0).number("a/1"),
+        Randomness(0).number("a/1", 1),
+        Randomness(10).number("a"),
+        Randomness(1).number("0/a"),
+        Randomness(-1).number("a"),
+    ]
+    assert len(set(things)) == len(things)
+
+
+@given(seed=st.integers(), name=st.text(st.characters(exclude_categories=["Cs"])), index=st.integers(0, 10**9))
+def test_numbers_fit_every_generator(seed: int, name: str, index: int) -> None:
+    number = Randomness(seed).number(name, index)
+    assert 0 <= number < 2**63
+    assert torch.Generator().manual_seed(number).initial_seed() == number
+
+
+def test_numbers_use_all_their_bits() -> None:
+    numbers = [Randomness(0).number("bits", i) for i in range(400)]
+    for bit in range(63):
+        ones = sum(number >> bit & 1 for number in numbers)
+        assert 140 < ones < 260  # six standard deviations around a half
+
+
+def test_numbers_do_not_depend_on_the_process() -> None:
+    code = (
+        "from catena.randomness import Randomness; import sys; sys.stdout.write(str(Randomness(7).number('split', 3)))"
+    )
+    source = str(Path(__file__).parents[1] / "src")
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONPATH": source, "PYTHONHASHSEED": hash_seed}
+        said = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+        assert int(said.stdout) == Randomness(7).number("split", 3)
+
+
+def test_torchs_own_generator_can_be_seeded() -> None:
+    randomness = Randomness(5)
+    randomness.seed_torch("dropout", 1)
+    first = torch.rand(3)
+    randomness.seed_torch("dropout", 1)
+    assert torch.equal(torch.rand(3), first)
+    randomness.seed_torch("dropout", 2)
+    assert not torch.equal(torch.rand(3), first)
+
+
+def test_generators_leave_the_global_ones_alone() -> None:
+    torch.manual_seed(0)
+    np.random.seed(0)
+    expected = torch.rand(2), np.random.rand()
+    torch.manual_seed(0)
+    np.random.seed(0)
+    Randomness(3).torch("weights")
+    Randomness(3).numpy("split").random(10)
+    torch.rand(4, generator=Randomness(3).torch("weights"))
+    assert torch.equal(torch.rand(2), expected[0])
+    assert np.random.rand() == expected[1]
+
+
+def test_a_source_is_a_value() -> None:
+    assert Randomness(3) == Randomness(3)
+    assert Randomness().seed == 0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Randomness(3).seed = 4  # type: ignore[misc]

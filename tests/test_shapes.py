@@ -1,0 +1,45 @@
+"""Axes are matched by letter, and lengths become masks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from catena.errors import ShapeError
+from catena.shapes import mask_from_lengths, read_axes
+
+
+def test_every_letter_has_a_size() -> None:
+    assert read_axes("emissions", (2, 5, 9), "b t k") == {"b": 2, "t": 5, "k": 9}
+    assert read_axes("emissions", (2, 5, 9), "b t k", k=9, d=4) == {"b": 2, "t": 5, "k": 9}
+    assert read_axes("transitions", (4, 4), "k k") == {"k": 4}
+    assert read_axes("total", (), "") == {}
+    assert read_axes("ids", torch.zeros(2, 3).shape, "b t") == {"b": 2, "t": 3}
+
+
+def test_what_does_not_match() -> None:
+    with pytest.raises(ShapeError, match=r"^emissions must have the 3 axes 'b t k', but its shape is \(2, 5\)$"):
+        read_axes("emissions", (2, 5), "b t k")
+    with pytest.raises(
+        ShapeError,
+        match=r"^emissions has size 9 on axis 'k' of 'b t k', where 8 is needed \(its shape is \(2, 5, 9\)\)$",
+    ):
+        read_axes("emissions", (2, 5, 9), "b t k", k=8)
+    with pytest.raises(ShapeError, match=r"^transitions has size 3 on axis 'k' of 'k k', where 4 is needed"):
+        read_axes("transitions", (4, 3), "k k")
+
+
+def test_masks_are_true_where_a_position_is_real() -> None:
+    mask = mask_from_lengths(torch.tensor([0, 2, 3]), 3)
+    assert mask.tolist() == [[False, False, False], [True, True, False], [True, True, True]]
+    assert mask.dtype == torch.bool
+
+
+def test_masks_of_any_batch() -> None:
+    assert mask_from_lengths(torch.tensor(2), 3).tolist() == [True, True, False]
+    lengths = torch.tensor([[1, 2], [3, 0]], dtype=torch.int32)
+    mask = mask_from_lengths(lengths, 4)
+    assert mask.shape == (2, 2, 4)
+    assert torch.equal(mask.sum(-1), lengths)
+    assert mask_from_lengths(torch.tensor([5]), 3).tolist() == [[True, True, True]]
+    assert mask_from_lengths(torch.tensor([], dtype=torch.int64), 3).shape == (0, 3)
