@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float32
@@ -71,7 +71,7 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | Non
     found: dict[bytes, int] = {}
     rows: list[np.ndarray] = []
     with open_bytes(path) as stream, explained(path):
-        source = _recognised(path, cast(io.BufferedReader, stream), d)
+        source = _recognised(path, stream, d)
         for entry in source.entries:
             if keep is not None and entry.word not in keep:
                 continue
