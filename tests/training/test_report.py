@@ -180,8 +180,10 @@ def test_tensorboard_gets_curves(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    train(TinyTask(), TrainingSettings(max_epochs=2), None, Randomness(0), TensorBoardReporter(tmp_path))
-    events = EventAccumulator(str(tmp_path))
+    reporter = TensorBoardReporter(tmp_path / "curves")
+    assert not list(tmp_path.iterdir()), "the run folder must be empty when it is made"
+    train(TinyTask(), TrainingSettings(max_epochs=2), None, Randomness(0), reporter)
+    events = EventAccumulator(str(tmp_path / "curves"))
     events.Reload()
     assert [event.step for event in events.Scalars("dev/accuracy")] == [6, 12]
     assert {"train/loss", "train/learning_rate"} <= set(events.Tags()["scalars"])

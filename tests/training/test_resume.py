@@ -10,12 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from catena.randomness import Randomness
-from catena.training.loop import train
-from catena.training.report import SilentReporter
+from catena.training.loop import resume, train
+from catena.training.report import LinesReporter, SilentReporter
+from catena.training.run import open_run
 from catena.training.settings import TrainingSettings
-from tests.laws.resume_laws import Killed, fresh_run, go_on, killed_anywhere_ends_the_same, same_end
+from tests.laws.resume_laws import Doomed, Killed, die, fresh_run, go_on, killed_anywhere_ends_the_same, same_end
 from tests.training.tiny import TinyTask, make_settings, make_task
 
 ROOT = Path(__file__).parent.parent.parent
@@ -39,8 +41,6 @@ def test_killed_at_any_step_a_resumed_run_ends_the_same(settings: dict, tmp_path
 
 
 def test_a_run_that_is_killed_again_and_again_still_ends_the_same(tmp_path: Path) -> None:
-    from tests.laws.resume_laws import Doomed, die
-
     settings = make_settings()
     whole, run = fresh_run(tmp_path / "whole"), fresh_run(tmp_path / "killed")
     train(make_task(), settings, whole, Randomness(5), SilentReporter())
@@ -83,6 +83,52 @@ def test_killed_while_saving_a_run_still_ends_the_same(
     assert not list(run.path.rglob(".unfinished-*")), "what the killed writing left behind is still there"
 
 
+def test_weights_that_the_seed_does_not_give_again_are_saved_before_the_first_step(tmp_path: Path) -> None:
+    """A run that starts from an older one's weights is resumed from these, not from new ones."""
+    settings = make_settings()
+
+    def tuned() -> TinyTask:
+        task = TinyTask(seed=3)
+        torch.nn.init.constant_(task.model.get_parameter("output.weight"), 0.25)
+        return task
+
+    whole, run = fresh_run(tmp_path / "whole"), fresh_run(tmp_path / "killed")
+    train(tuned(), settings, whole, Randomness(5), SilentReporter(), save_start=True)
+    with pytest.raises(Killed):
+        train(Doomed(tuned(), 2, die), settings, run, Randomness(5), SilentReporter(), save_start=True)
+    go_on(make_task(), settings, run)
+    same_end(whole, run)
+
+
+def test_a_run_that_is_at_its_end_stays_as_it_is(tmp_path: Path) -> None:
+    run = fresh_run(tmp_path / "run")
+    first = train(make_task(), make_settings(), run, Randomness(5), SilentReporter())
+    before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*.safetensors")}
+    again = go_on(make_task(), make_settings(), run)
+    assert (again.reason, again.steps, again.scores) == (first.reason, first.steps, first.scores)
+    assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*.safetensors")} == before
+
+
+def test_another_number_of_threads_is_said_and_a_damaged_last_too(tmp_path: Path) -> None:
+    run = fresh_run(tmp_path / "run")
+    settings = make_settings().model_copy(update={"keep_last": 2})
+    with pytest.raises(Killed):
+        train(Doomed(make_task(), 15, die), settings, run, Randomness(5), SilentReporter())
+    meta = run.path / "meta.json"
+    meta.write_text(meta.read_text().replace('"threads": 1', '"threads": 7'))
+    weights = run.folder_of(12) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    lines: list[str] = []
+    resume(make_task(), settings, run, Randomness(5), LinesReporter(lines.append))
+    assert lines[0].startswith("the run began with 7 threads and goes on with 1")
+    assert "model.safetensors is damaged" in lines[1]
+    assert "Falling back to the newest whole one" in lines[1]
+    assert "resumed after step 8" in lines
+    whole = fresh_run(tmp_path / "whole")
+    train(make_task(), settings, whole, Randomness(5), SilentReporter())
+    same_end(whole, run)
+
+
 def start(run: Path, *rest: str) -> subprocess.Popen[bytes]:
     paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     command = [sys.executable, "-m", "tests.laws.resume_laws", "tests.training.tiny", str(run), *rest]
@@ -94,8 +140,6 @@ def test_a_process_killed_by_sigkill_is_resumed_exactly(tmp_path: Path) -> None:
     train(make_task(), make_settings(), whole, Randomness(5), SilentReporter())
     child = start(tmp_path / "killed", "--die-at", "15")
     assert child.wait(timeout=120) == -signal.SIGKILL
-    from catena.training.run import open_run
-
     run = open_run(tmp_path / "killed")
     assert run.metrics()[-1]["step"] == 12
     go_on(make_task(), make_settings(), run)
@@ -112,7 +156,5 @@ def test_a_process_killed_from_outside_at_any_moment_is_resumed_exactly(tmp_path
         time.sleep(0.0005)
     child.send_signal(signal.SIGKILL)
     child.wait(timeout=60)
-    from catena.training.run import open_run
-
     go_on(make_task(), make_settings(), open_run(run))
     same_end(whole, open_run(run))

@@ -36,7 +36,13 @@ LOWER_IS_BETTER = ("loss", "perplexity", "error", "bits", "entropy", "calibratio
 
 
 def train(
-    task: Task, settings: TrainingSettings, run: RunFolder | None, randomness: Randomness, reporter: Reporter
+    task: Task,
+    settings: TrainingSettings,
+    run: RunFolder | None,
+    randomness: Randomness,
+    reporter: Reporter,
+    *,
+    save_start: bool = False,
 ) -> Outcome:
     """Train a task's model from the start and leave the best weights in it.
 
@@ -46,8 +52,10 @@ def train(
         run: a fresh run folder to write into; None keeps the best weights in memory alone.
         randomness: the source of what training itself draws (dropout).
         reporter: is told of everything that happens.
+        save_start: write a checkpoint before the first step, for weights that the seed does not give again,
+            such as those of an older run.
     """
-    return Loop(task, settings, run, randomness, reporter).run_from(None)
+    return Loop(task, settings, run, randomness, reporter).run_from(None, save_start=save_start)
 
 
 def resume(
@@ -97,7 +105,8 @@ class Loop:
 
     # --- from start to end ----------------------------------------------------------------------------------
 
-    def run_from(self, checkpoint: Checkpoint | None) -> Outcome:
+    def run_from(self, checkpoint: Checkpoint | None, save_start: bool = False) -> Outcome:
+        """Train from a checkpoint, or from the start, to the end."""
         if checkpoint is None:
             self.randomness.seed_torch("training")
         else:
@@ -107,6 +116,8 @@ class Loop:
             self.run.prune(self.state.kept)
         self.model.train()
         self.clock.start(self.state)
+        if save_start:
+            self._save()
         try:
             self.reporter.started(self._started())
             with Interruption() as interruption:
@@ -172,9 +183,7 @@ class Loop:
     def _plan(self, epoch: int) -> EpochPlan:
         plan = self.task.epoch(epoch)
         if len(plan) == 0:
-            raise DataError(
-                f"epoch {epoch} has no batches: there is nothing to train on. Check the training data"
-            )
+            raise DataError(f"epoch {epoch} has no batches: there is nothing to train on. Check the training data")
         return plan
 
     # --- one step -------------------------------------------------------------------------------------------

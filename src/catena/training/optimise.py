@@ -196,9 +196,7 @@ def autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
             )
         return torch.float16
     if device.type == "cuda" and not has_bf16:
-        raise ConfigError(
-            f"precision = 'bf16' is not supported by {torch.cuda.get_device_name(device)}: take fp16"
-        )
+        raise ConfigError(f"precision = 'bf16' is not supported by {torch.cuda.get_device_name(device)}: take fp16")
     return torch.bfloat16
 
 

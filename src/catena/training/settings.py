@@ -170,9 +170,7 @@ class TrainingSettings(Config):
                 f"weights: choose one"
             )
         if self.max_norm is not None and not self.max_norm_of:
-            problems.append(
-                f"max_norm = {self.max_norm} has no weights to hold for: name some in max_norm_of"
-            )
+            problems.append(f"max_norm = {self.max_norm} has no weights to hold for: name some in max_norm_of")
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -184,8 +182,7 @@ class TrainingSettings(Config):
             if takes[key] is None and getattr(self, key) is not None:
                 owners = [name for name, numbers in DEFAULTS.items() if numbers._asdict()[key] is not None]
                 problems.append(
-                    f"{key} is a number of {' and '.join(owners)}, and optimizer is {self.optimizer!r}: "
-                    f"leave it out"
+                    f"{key} is a number of {' and '.join(owners)}, and optimizer is {self.optimizer!r}: leave it out"
                 )
         if self.betas is not None and not all(0 <= beta < 1 for beta in self.betas):
             problems.append(f"betas = {list(self.betas)} must lie between 0 and 1, with 1 left out")

@@ -10,15 +10,20 @@ from catena.training.report import Evaluated, Outcome, Progress, Reporter, Start
 
 
 class TensorBoardReporter(Reporter):
-    """Writes loss, learning rate, speed and scores into a folder that TensorBoard reads."""
+    """Writes loss, learning rate, speed and scores into a folder that TensorBoard reads.
+
+    The folder is made when training starts: it may lie in that of a run, which must be empty before.
+    """
 
     def __init__(self, folder: Path) -> None:
         require("tensorboard", "tensorboard", "writing curves for TensorBoard")
-        from torch.utils.tensorboard import SummaryWriter
-
-        self.writer: Any = SummaryWriter(str(folder))
+        self.folder = folder
+        self.writer: Any = None
 
     def started(self, event: Started) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(self.folder), purge_step=event.from_step + 1 if event.from_step else None)
         self.writer.add_text("run", "  \n".join((f"device: {event.device}", *event.summary)), event.from_step)
 
     def progress(self, event: Progress) -> None:
@@ -38,4 +43,5 @@ class TensorBoardReporter(Reporter):
         pass
 
     def close(self) -> None:
-        self.writer.close()
+        if self.writer is not None:
+            self.writer.close()
