@@ -75,7 +75,5 @@ def test_the_cosine_with_a_zero_vector_is_zero_with_finite_gradients() -> None:
 
 
 def test_an_unknown_score_is_answered_with_the_nearest() -> None:
-    with pytest.raises(
-        UnknownNameError, match="no attention score is called 'aditive': did you mean 'additive'"
-    ):
+    with pytest.raises(UnknownNameError, match="no attention score is called 'aditive': did you mean 'additive'"):
         build_score("aditive", 3, 3)

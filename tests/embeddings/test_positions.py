@@ -43,9 +43,7 @@ def test_learned_positions_have_a_row_each_and_refuse_more() -> None:
     positions = LearnedPositions(5, 3)
     x = torch.zeros(1, 2, 3)
     assert torch.equal(positions(x, start=3)[0], positions.weight[3:5])
-    with pytest.raises(
-        ShapeError, match="position 6, but the model learned only max_length = 5 positions: raise"
-    ):
+    with pytest.raises(ShapeError, match="position 6, but the model learned only max_length = 5 positions: raise"):
         positions(x, start=4)
 
 
@@ -56,12 +54,8 @@ def test_rotary_positions_turn_each_pair_by_its_angle() -> None:
         for j in (0, 1):
             angle = (2 + i) / 10000 ** (2 * j / 4)
             a, b = x[i, 2 * j].item(), x[i, 2 * j + 1].item()
-            assert turned[i, 2 * j].item() == pytest.approx(
-                a * math.cos(angle) - b * math.sin(angle), abs=1e-12
-            )
-            assert turned[i, 2 * j + 1].item() == pytest.approx(
-                a * math.sin(angle) + b * math.cos(angle), abs=1e-12
-            )
+            assert turned[i, 2 * j].item() == pytest.approx(a * math.cos(angle) - b * math.sin(angle), abs=1e-12)
+            assert turned[i, 2 * j + 1].item() == pytest.approx(a * math.sin(angle) + b * math.cos(angle), abs=1e-12)
 
 
 @given(
@@ -84,9 +78,7 @@ def test_rotary_products_depend_on_the_difference_of_positions_alone(
 
 def test_rotary_products_do_depend_on_the_difference() -> None:
     rotary, q = RotaryPositions(4), torch.ones(1, 4, dtype=torch.float64)
-    assert (rotary(q, 3) * rotary(q, 5)).sum().item() != pytest.approx(
-        (rotary(q, 3) * rotary(q, 6)).sum().item()
-    )
+    assert (rotary(q, 3) * rotary(q, 5)).sum().item() != pytest.approx((rotary(q, 3) * rotary(q, 6)).sum().item())
 
 
 def test_rotary_positions_of_an_odd_size_are_refused() -> None:

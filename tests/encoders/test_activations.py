@@ -49,7 +49,5 @@ def test_prelu_has_a_slope_of_its_own_each_time() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
-    with pytest.raises(
-        UnknownNameError, match="no activation is called 'leaky-relu': did you mean 'leaky_relu'"
-    ):
+    with pytest.raises(UnknownNameError, match="no activation is called 'leaky-relu': did you mean 'leaky_relu'"):
         build_activation("leaky-relu")

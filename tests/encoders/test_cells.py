@@ -51,9 +51,7 @@ def test_fused_elman(x: Tensor, name: str) -> None:
     cell = FusedRecurrence(f"elman_{name}", 3, 4).double()
     (u,), (w,) = cell.input_blocks(), cell.recurrent_blocks()
     b = sum(v.detach().numpy() for v in cell.vectors())
-    wanted = [
-        oracle.elman(row, u.detach().numpy(), w.detach().numpy(), b, FUNCTIONS[name]) for row in each(x)
-    ]
+    wanted = [oracle.elman(row, u.detach().numpy(), w.detach().numpy(), b, FUNCTIONS[name]) for row in each(x)]
     assert_states(cell, x, wanted)
 
 

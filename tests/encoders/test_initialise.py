@@ -40,9 +40,7 @@ def test_orthogonal(cell: str) -> None:
 def is_uniform(block: Tensor, bound: float) -> bool:
     """Whether values fill ±bound: none beyond, some near the ends, and the variance bound² / 3."""
     largest = block.abs().max().item()
-    return (
-        0.97 * bound < largest <= bound * (1 + 1e-6) and abs(block.var().item() / (bound**2 / 3) - 1) < 0.15
-    )
+    return 0.97 * bound < largest <= bound * (1 + 1e-6) and abs(block.var().item() / (bound**2 / 3) - 1) < 0.15
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -92,9 +90,7 @@ def test_the_forget_bias_is_set_for_the_forget_gate_alone(init: str) -> None:
 
 
 def test_settings_reach_the_weights_of_every_layer_and_direction() -> None:
-    encoder = build_recurrent(
-        RecurrentSettings(cell="lstm", d=4, n_layers=2, init="identity", forget_bias=3.0), 2
-    )
+    encoder = build_recurrent(RecurrentSettings(cell="lstm", d=4, n_layers=2, init="identity", forget_bias=3.0), 2)
     for recurrence in (*encoder.forwards, *encoder.backwards):
         assert all(torch.equal(block, torch.eye(4)) for block in recurrence.recurrent_blocks())
         assert (sum(recurrence.forget_biases()) == 3).all()

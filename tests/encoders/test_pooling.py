@@ -103,9 +103,7 @@ def test_ends_are_the_final_states_of_both_directions() -> None:
 
 
 def test_ends_of_an_odd_size_are_refused() -> None:
-    with pytest.raises(
-        ShapeError, match="two directions, but their size 5 is odd: use it with a bidirectional"
-    ):
+    with pytest.raises(ShapeError, match="two directions, but their size 5 is odd: use it with a bidirectional"):
         EndsPooling(5)
 
 

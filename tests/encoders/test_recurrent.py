@@ -136,9 +136,7 @@ def copy_into(stranger: nn.RNNBase, encoder: Recurrent) -> None:
                     getattr(stranger, f"{kind}_l{layer}{suffix}").copy_(ours)
 
 
-@pytest.mark.parametrize(
-    ("options", "stranger_class"), [s[1:] for s in strangers()], ids=[s[0] for s in strangers()]
-)
+@pytest.mark.parametrize(("options", "stranger_class"), [s[1:] for s in strangers()], ids=[s[0] for s in strangers()])
 def test_fused_cells_equal_torchs_packed_networks_in_values_and_gradients(
     options: dict[str, object], stranger_class: Callable[..., nn.RNNBase]
 ) -> None:

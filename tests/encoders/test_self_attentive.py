@@ -17,9 +17,7 @@ from tests.laws.encoder_laws import CausalEncoderLaws, EncoderLaws, sees_the_fut
 from tests.oracle import attention as oracle
 
 
-def settings(
-    score: str = "dot", causal: bool = False, bidirectional: bool = False
-) -> SelfAttentiveRecurrentSettings:
+def settings(score: str = "dot", causal: bool = False, bidirectional: bool = False) -> SelfAttentiveRecurrentSettings:
     recurrent = RecurrentSettings(cell="gru", d=4, bidirectional=bidirectional)
     return SelfAttentiveRecurrentSettings(recurrent=recurrent, score=score, causal=causal)
 

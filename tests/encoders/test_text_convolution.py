@@ -122,9 +122,7 @@ def test_padding_never_wins_and_changes_nothing(options: dict[str, object], valu
     y = module(other, LENGTHS)
     torch.testing.assert_close(y, module(x, LENGTHS), atol=1e-12, rtol=0)
     for i, n in enumerate(LENGTHS.tolist()):
-        torch.testing.assert_close(
-            y[i : i + 1], module(x[i : i + 1, :n], LENGTHS[i : i + 1]), atol=1e-12, rtol=0
-        )
+        torch.testing.assert_close(y[i : i + 1], module(x[i : i + 1, :n], LENGTHS[i : i + 1]), atol=1e-12, rtol=0)
     y.square().sum().backward()
     assert other.grad is not None
     assert (other.grad[padded] == 0).all()
@@ -137,9 +135,7 @@ def test_a_window_that_touches_no_word_is_not_counted() -> None:
         module.kernels[0].fill_(-1.0)
         module.biases[0].fill_(5.0)
     x = torch.ones(1, 4, 5, dtype=torch.float64)
-    assert (
-        module(x, torch.tensor([2])) == 5.0 - 5.0
-    ).all()  # one word of five ones; a window of zeros would give 5
+    assert (module(x, torch.tensor([2])) == 5.0 - 5.0).all()  # one word of five ones; a window of zeros would give 5
 
 
 @pytest.mark.parametrize("options", [{}, {"activation": "abs"}, {"k": 2}, {"norm": "batch"}])
@@ -153,9 +149,7 @@ def test_an_empty_text_gives_zeros(options: dict[str, object]) -> None:
     assert x.grad is not None
     assert x.grad.isfinite().all()
     assert (x.grad[1] == 0).all()
-    assert torch.equal(
-        module(x[:, :0], torch.zeros(4, dtype=torch.long)), torch.zeros(4, module.d_out).double()
-    )
+    assert torch.equal(module(x[:, :0], torch.zeros(4, dtype=torch.long)), torch.zeros(4, module.d_out).double())
 
 
 @pytest.mark.parametrize("options", [{}, {"norm": "batch"}, {"activation": "prelu"}, {"k": 2}])

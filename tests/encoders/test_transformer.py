@@ -18,9 +18,7 @@ from tests.laws.encoder_laws import CausalEncoderLaws, EncoderLaws, sees_the_fut
 
 
 def settings(**options: object) -> TransformerSettings:
-    return TransformerSettings(
-        **{"d": 8, "n_heads": 2, "n_layers": 2, "d_feed": 12, "max_length": 10, **options}
-    )
+    return TransformerSettings(**{"d": 8, "n_heads": 2, "n_layers": 2, "d_feed": 12, "max_length": 10, **options})
 
 
 class TestTransformer(EncoderLaws):

@@ -44,9 +44,7 @@ class EncoderLaws:
             assert (row[:n] != 0).any(dim=1).all()
 
     @pytest.mark.parametrize("value", [0.0, 1e6, float("nan")])
-    def test_what_stands_at_padding_changes_neither_outputs_nor_gradients(
-        self, encoder: Encoder, value: float
-    ) -> None:
+    def test_what_stands_at_padding_changes_neither_outputs_nor_gradients(self, encoder: Encoder, value: float) -> None:
         x = batch(encoder)
         results = []
         for filled in (x, fill_padding(x, LENGTHS, value)):

@@ -98,9 +98,7 @@ def gru_reset_after(
     return np.array(states)
 
 
-def elman_gradients(
-    x: Array, labels: list[int], u: Array, w: Array, b: Array, v: Array, c: Array
-) -> dict[str, Array]:
+def elman_gradients(x: Array, labels: list[int], u: Array, w: Array, b: Array, v: Array, c: Array) -> dict[str, Array]:
     """Back-propagation through time, Goodfellow et al. 2016, equations 10.18 to 10.28, one for each line.
 
     h_t = tanh(U x_t + W h_{t-1} + b), o_t = V h_t + c, loss = -sum_t log softmax(o_t)[label_t].

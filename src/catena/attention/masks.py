@@ -24,9 +24,7 @@ def causal_mask(t: int, s: int, device: torch.device | None = None) -> Bool[Tens
     return torch.arange(s, device=device) <= positions[:, None]
 
 
-def attention_mask(
-    lengths: Int[Tensor, "*batch"], t: int, causal: bool = False
-) -> Bool[Tensor, "*batch q t"]:
+def attention_mask(lengths: Int[Tensor, "*batch"], t: int, causal: bool = False) -> Bool[Tensor, "*batch q t"]:
     """The mask of a sequence of ``t`` positions that looks at itself: ``q`` is 1, or ``t`` if ``causal``."""
     mask = padding_mask(lengths, t)
     return mask & causal_mask(t, t, lengths.device) if causal else mask

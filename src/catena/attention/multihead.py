@@ -39,9 +39,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         if d % n_heads:
-            raise ShapeError(
-                f"d = {d} cannot be shared by n_heads = {n_heads}: choose a d that n_heads divides"
-            )
+            raise ShapeError(f"d = {d} cannot be shared by n_heads = {n_heads}: choose a d that n_heads divides")
         self.d, self.n_heads, self.dropout = d, n_heads, dropout
         self.query = nn.Linear(d, d)
         self.keys = nn.Linear(d_keys or d, d)

@@ -31,9 +31,7 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch t d"], start: int = 0) -> Float[Tensor, "*batch t d"]:
         angles = _angles(start, x.shape[-2], self.d, self.base, x.device)
-        waves = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(
-            -2
-        )  # t d, or one more where d is odd
+        waves = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # t d, or one more where d is odd
         return x + waves[:, : self.d].to(x.dtype)
 
 

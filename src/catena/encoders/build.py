@@ -88,9 +88,7 @@ def build_recurrence(settings: RecurrentSettings, d_in: int) -> Recurrence:
 
 
 @ENCODERS.register("self_attentive_recurrent")
-def build_self_attentive_recurrent(
-    settings: SelfAttentiveRecurrentSettings, d_in: int
-) -> SelfAttentiveRecurrent:
+def build_self_attentive_recurrent(settings: SelfAttentiveRecurrentSettings, d_in: int) -> SelfAttentiveRecurrent:
     """A recurrent encoder that attends to its own states."""
     recurrent = build_recurrent(settings.recurrent, d_in)
     score = build_score(settings.score, recurrent.d_out, recurrent.d_out)

@@ -31,9 +31,7 @@ class Recurrence(nn.Module, ABC):
     n_states: int
 
     @abstractmethod
-    def forward(
-        self, x: Float[Tensor, "t b d_in"], state: State | None = None
-    ) -> tuple[Float[Tensor, "t b d"], State]:
+    def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
         """The outputs h_1 … h_t and the state after the last step, with which a later call may go on."""
 
     @abstractmethod
@@ -73,9 +71,7 @@ class StepRecurrence(Recurrence):
     def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
         """One step, from W_x x + b of all gates and the state before it."""
 
-    def forward(
-        self, x: Float[Tensor, "t b d_in"], state: State | None = None
-    ) -> tuple[Float[Tensor, "t b d"], State]:
+    def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
         state = state or self.start(x.shape[1], x)
         outputs = []
         for projected in F.linear(x, self.weight_x, self.bias).unbind(0):
@@ -117,9 +113,7 @@ class Leaky(StepRecurrence):
     for each unit as the logistic function of a free number, so that it stays between 0 and 1.
     """
 
-    def __init__(
-        self, d_in: int, d: int, activation: nn.Module, leak: float, learn_leak: bool = False
-    ) -> None:
+    def __init__(self, d_in: int, d: int, activation: nn.Module, leak: float, learn_leak: bool = False) -> None:
         super().__init__(d_in, d, n_gates=1, n_states=1)
         self.activation = activation
         self.leak = leak

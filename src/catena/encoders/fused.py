@@ -42,9 +42,7 @@ class FusedRecurrence(Recurrence):
         else:
             self.network = nn.RNN(d_in, d, nonlinearity=name.removeprefix("elman_"))
 
-    def forward(
-        self, x: Float[Tensor, "t b d_in"], state: State | None = None
-    ) -> tuple[Float[Tensor, "t b d"], State]:
+    def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
         if self.name == "lstm":
             given = None if state is None else (state[0][None], state[1][None])
             outputs, (h, c) = self.network(x, given)

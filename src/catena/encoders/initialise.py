@@ -25,9 +25,7 @@ from catena.encoders.settings import InitName
 
 
 @torch.no_grad()
-def initialise(
-    recurrence: Recurrence, init: InitName, layer: int = 1, forget_bias: float | None = None
-) -> None:
+def initialise(recurrence: Recurrence, init: InitName, layer: int = 1, forget_bias: float | None = None) -> None:
     """Draw the weights of a recurrence anew, as the ``layer``-th of a stack, counted from 1."""
     if init != "default":
         for block in recurrence.input_blocks():

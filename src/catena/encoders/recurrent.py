@@ -77,9 +77,7 @@ class Recurrent(Encoder):
             above = torch.cat(layers[-1], dim=-1)
             below = above + below if self.connections == "residual" and above.shape == below.shape else above
         if self.connections == "skip":
-            below = torch.cat(
-                [states for direction in zip(*layers, strict=True) for states in direction], dim=-1
-            )
+            below = torch.cat([states for direction in zip(*layers, strict=True) for states in direction], dim=-1)
         return below.transpose(0, 1)
 
     def _layer(self, i: int, x: Float[Tensor, "t b d"], order: Int[Tensor, "n"] | None) -> tuple[Tensor, ...]:

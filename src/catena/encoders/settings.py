@@ -226,10 +226,6 @@ class PoolingSettings(Config):
 
 
 EncoderSettings = Annotated[
-    RecurrentSettings
-    | SelfAttentiveRecurrentSettings
-    | ConvolutionSettings
-    | HighwaySettings
-    | TransformerSettings,
+    RecurrentSettings | SelfAttentiveRecurrentSettings | ConvolutionSettings | HighwaySettings | TransformerSettings,
     Field(discriminator="kind"),
 ]

@@ -86,9 +86,7 @@ class TextConvolution(nn.Module):
         features = self.activation(largest + torch.cat(list(self.biases)))
         return features.masked_fill((lengths == 0)[:, None], 0.0)
 
-    def _all_windows(
-        self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"]
-    ) -> Float[Tensor, "b d_out"]:
+    def _all_windows(self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b d_out"]:
         """Any norm, activation and k: every window is formed before one is chosen."""
         pooled = []
         for i, kernel in enumerate(self.kernels):
@@ -108,9 +106,7 @@ def largest_window(
     return torch.cat([largest for largest, _ in _largest(sums, lengths, wide, kernels)], dim=-1)
 
 
-def _convolve(
-    x: Float[Tensor, "b t d"], kernel: Float[Tensor, "w f d"], wide: bool
-) -> Float[Tensor, "b places f"]:
+def _convolve(x: Float[Tensor, "b t d"], kernel: Float[Tensor, "w f d"], wide: bool) -> Float[Tensor, "b places f"]:
     """The sum of every window, without bias: t + w - 1 places if ``wide``, else t. ``x`` is 0 at padding."""
     window = kernel.shape[0]
     before = _before(window, wide)
@@ -186,9 +182,7 @@ class _LargestWindow(torch.autograd.Function):
         kernels, places = saved[: len(saved) // 2], saved[len(saved) // 2 :]
         b, t, d = x.shape
         met, weights = [], []
-        for kernel, place, g in zip(
-            kernels, places, grad.split([k.shape[1] for k in kernels], dim=1), strict=True
-        ):
+        for kernel, place, g in zip(kernels, places, grad.split([k.shape[1] for k in kernels], dim=1), strict=True):
             window = kernel.shape[0]
             # position[j, f, i] is what weight j of filter f met in text i
             offsets = torch.arange(window)[:, None, None] - _before(window, ctx.wide)
@@ -208,9 +202,7 @@ class _LargestWindow(torch.autograd.Function):
         return to_x, None, None, *to_kernels
 
 
-def _bags(
-    rows: Int[Tensor, "n b"], table: Float[Tensor, "m d"], weight: Float[Tensor, "n b"]
-) -> Float[Tensor, "n d"]:
+def _bags(rows: Int[Tensor, "n b"], table: Float[Tensor, "m d"], weight: Float[Tensor, "n b"]) -> Float[Tensor, "n d"]:
     """Σ_i weight[n, i] table[rows[n, i]]"""
     return F.embedding_bag(rows, table, per_sample_weights=weight, mode="sum")
 
