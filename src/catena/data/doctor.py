@@ -174,9 +174,7 @@ class _Examination:
 
     def _give_up(self) -> None:
         if not self.findings:
-            self.findings.append(
-                Finding("format", "error", f"the format is not known: {self.recognised.why}")
-            )
+            self.findings.append(Finding("format", "error", f"the format is not known: {self.recognised.why}"))
         if self.troubles.nul.count:
             self.n_lines = None  # it is no text, so lines and characters mean nothing
         else:
@@ -248,9 +246,7 @@ class _Examination:
     def _conclude(self) -> None:
         if self.recognised.format in _BLANKS_MEAN_NOTHING:
             self.findings += self.blank.finding("blank", "note", "a line is blank", "{} lines are blank")
-        self.findings += self.no_text.finding(
-            "no-text", "warning", "a label has no text", "{} labels have no text"
-        )
+        self.findings += self.no_text.finding("no-text", "warning", "a label has no text", "{} labels have no text")
         self.findings += self.no_counterpart.finding(
             "no-target", "warning", "a source has no target", "{} sources have no target"
         )
@@ -355,11 +351,7 @@ def _uneven_pairs(examined: Sequence[_Examination]) -> Iterator[Finding]:
     """Two plain texts of one name but for the ending, such as train.en and train.de, should be parallel."""
     for a, b in combinations(examined, 2):
         is_pair = a.path.stem == b.path.stem and a.path.parent == b.path.parent and a.path != b.path
-        if (
-            not is_pair
-            or {a.recognised.format, b.recognised.format} != {"text"}
-            or None in (a.n_lines, b.n_lines)
-        ):
+        if not is_pair or {a.recognised.format, b.recognised.format} != {"text"} or None in (a.n_lines, b.n_lines):
             continue
         same = a.n_lines == b.n_lines
         yield Finding(

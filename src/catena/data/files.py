@@ -20,7 +20,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 from catena.errors import CatenaError, FormatError
 from catena.registry import nearest
@@ -60,7 +60,7 @@ def bad_line(path: Path | str, number: int, line: str, problem: str, cure: str) 
 
 
 @contextlib.contextmanager
-def open_bytes(path: Path | str) -> Iterator[BinaryIO]:
+def open_bytes(path: Path | str) -> Iterator[io.BufferedReader]:
     """The bytes of a file, decompressed if its first bytes say gzip, xz or bzip2 (whatever its name says)."""
     path = Path(path)
     with contextlib.ExitStack() as stack:
@@ -74,8 +74,9 @@ def open_bytes(path: Path | str) -> Iterator[BinaryIO]:
                 stream = stack.enter_context(lzma.LZMAFile(raw))
             elif kind == "bzip2":
                 stream = stack.enter_context(bz2.BZ2File(raw))
-            buffered = raw if stream is raw else io.BufferedReader(cast(io.RawIOBase, stream), 1 << 16)
-        yield buffered
+            if stream is not raw:
+                raw = cast(io.BufferedReader, io.BufferedReader(cast(io.RawIOBase, stream), 1 << 16))
+        yield raw
 
 
 def compression(first_bytes: bytes) -> str | None:
@@ -92,13 +93,9 @@ def explained(path: Path | str) -> Iterator[None]:
     try:
         yield
     except EOFError:
-        raise FormatError(
-            f"{path} ends in the middle of its compressed data: copy or download it again"
-        ) from None
+        raise FormatError(f"{path} ends in the middle of its compressed data: copy or download it again") from None
     except (zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise FormatError(
-            f"{path} is damaged and cannot be unpacked ({error}): copy or download it again"
-        ) from None
+        raise FormatError(f"{path} is damaged and cannot be unpacked ({error}): copy or download it again") from None
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
 
@@ -204,11 +201,11 @@ def encoding_of(path: Path | str, first_bytes: bytes, encoding: str | None) -> s
     return marked
 
 
-def _decoded(path: Path | str, stream: BinaryIO, encoding: str | None) -> Iterator[tuple[int, str]]:
+def _decoded(path: Path | str, stream: io.BufferedReader, encoding: str | None) -> Iterator[tuple[int, str]]:
     number = 0
     try:
         with explained(path):
-            name = encoding_of(path, cast(io.BufferedReader, stream).peek(4)[:4], encoding)
+            name = encoding_of(path, stream.peek(4)[:4], encoding)
             # newline=None: LF, CRLF and CR end a line, each given as "\n", and no other character does.
             text = io.TextIOWrapper(stream, encoding=name, errors="surrogateescape", newline=None)
             try:
@@ -224,9 +221,7 @@ def _decoded(path: Path | str, stream: BinaryIO, encoding: str | None) -> Iterat
         ) from None
 
 
-def _checked(
-    path: Path | str, lines: Iterator[tuple[int, str]], encoding: str | None
-) -> Iterator[tuple[int, str]]:
+def _checked(path: Path | str, lines: Iterator[tuple[int, str]], encoding: str | None) -> Iterator[tuple[int, str]]:
     for number, line in lines:
         check_line(path, number, line, encoding)
         yield number, line

@@ -274,13 +274,9 @@ class TagTroubles:
                 f"{{}} tags {where} break BIOES: a chunk is left open or goes on without having begun",
             )
         elif self._loose.count and not self._begins:
-            yield Finding(
-                "iob1",
-                "note",
-                f"the tags {where} are IOB1: {self._loose.count:,} chunks begin with I-",
-                self._loose.count,
-                tuple(self._loose.first),
-            )
+            n = self._loose.count
+            message = f"the tags {where} are IOB1: I- begins {n:,} chunk{'' if n == 1 else 's'}"
+            yield Finding("iob1", "note", message, n, tuple(self._loose.first))
         else:
             yield from self._loose.finding(
                 "bio",

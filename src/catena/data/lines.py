@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import io
 import mmap
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
 
 import numpy as np
+from jaxtyping import Int64
 
 from catena.data.files import check_line, encoding_of, explained, open_text, read_head, unpacked
 
@@ -68,7 +69,7 @@ class LineIndex:
             stream.writelines(line + "\n" for _, line in lines)
         return copy
 
-    def _find_starts(self, stream: IO[bytes], begin: int) -> np.ndarray[Any, Any]:
+    def _find_starts(self, stream: io.BufferedReader, begin: int) -> Int64[np.ndarray, "n"]:
         """``starts[i]`` is where line ``i`` begins; the entry after the last line is the end of the file."""
         offsets = self._stack.enter_context(tempfile.TemporaryFile(prefix="catena-"))  # noqa: SIM115
         offsets.write(np.array([begin], dtype=np.int64).tobytes())
@@ -113,7 +114,7 @@ class LineIndex:
         self.close()
 
 
-def _after_line_ends(stream: IO[bytes], begin: int) -> Iterator[np.ndarray[Any, Any]]:
+def _after_line_ends(stream: io.BufferedReader, begin: int) -> Iterator[Int64[np.ndarray, "n"]]:
     """The offsets that follow a line end (LF, CRLF or CR), and the end of the file if its last line has
     none."""
     stream.seek(begin)

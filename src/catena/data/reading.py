@@ -69,9 +69,7 @@ class Tally:
     def drop(self, reason: str, place: Place, text: str) -> None:
         """Count an example that was read as dropped. ``reason`` completes "11 …": "empty", "longer than
         max_length=400"."""
-        self.dropped.append(
-            Dropped(place, reason, text if len(text) <= MOST_TEXT else text[:MOST_TEXT] + "…")
-        )
+        self.dropped.append(Dropped(place, reason, text if len(text) <= MOST_TEXT else text[:MOST_TEXT] + "…"))
 
     def seen(self, examples: Iterable[E]) -> Iterator[E]:
         """The examples, each counted as read."""

@@ -67,7 +67,5 @@ def read_examples(
     if not labelled and chosen.format in ("csv", "tsv", "jsonl", "parquet", "datasets"):
         merged["labelled"] = False
     tally = tally if tally is not None else Tally()
-    examples = (
-        LabelledText(e.text, e.labels if labelled else (), e.place) for e in reader.read(path, **merged)
-    )
+    examples = (LabelledText(e.text, e.labels if labelled else (), e.place) for e in reader.read(path, **merged))
     yield from tally.keep(tally.seen(examples), lambda example: None if example.text.strip() else "empty")

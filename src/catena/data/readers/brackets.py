@@ -57,9 +57,7 @@ def read(path: Path | str, *, encoding: str | None = None) -> Iterator[Tree]:
                     stack.append(_Open(place))
                 elif not stack:
                     what = (
-                        "closes a bracket that was never opened"
-                        if part == ")"
-                        else f"has {part[:20]!r} outside a tree"
+                        "closes a bracket that was never opened" if part == ")" else f"has {part[:20]!r} outside a tree"
                     )
                     raise _bad(path, number, line, what)
                 elif part == ")":
@@ -102,15 +100,11 @@ def _closed(path: Path | str, line: str, number: int, bracket: _Open) -> Tree:
     atoms, children = bracket.atoms, bracket.children
     if children:
         if len(atoms) > 1:
-            raise _bad(
-                path, number, line, f"closes a node that has the word {atoms[1][:20]!r} beside other nodes"
-            )
+            raise _bad(path, number, line, f"closes a node that has the word {atoms[1][:20]!r} beside other nodes")
         return Tree(atoms[0] if atoms else "", tuple(children), None, bracket.place)
     if len(atoms) != 2:
         held = " ".join(atoms)[:40]
-        raise _bad(
-            path, number, line, f"closes a node ({held}) that is neither (TAG word) nor a label over nodes"
-        )
+        raise _bad(path, number, line, f"closes a node ({held}) that is neither (TAG word) nor a label over nodes")
     return Tree(atoms[0], (), atoms[1], bracket.place)
 
 

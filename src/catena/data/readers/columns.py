@@ -21,9 +21,7 @@ DOCUMENT_START = "-DOCSTART-"
 Separator = Literal["tab", "blank"]
 
 
-def read(
-    path: Path | str, *, separator: Separator | None = None, encoding: str | None = None
-) -> Iterator[Columns]:
+def read(path: Path | str, *, separator: Separator | None = None, encoding: str | None = None) -> Iterator[Columns]:
     """Yield one sentence for each block of lines.
 
     ``-DOCSTART-`` lines, with fields or without, and lines that begin with ``#`` before the first token and
@@ -77,7 +75,7 @@ def _plain(block: list[tuple[int, str]]) -> list[str]:
 
 
 def _separator(block: list[tuple[int, str]]) -> Separator:
-    return "tab" if all("\t" in line.strip(" \t") for line in _plain(block)) else "blank"
+    return "tab" if all("\t" in line.rstrip(" \t") for line in _plain(block)) else "blank"
 
 
 def _width(block: list[tuple[int, str]], separator: Separator) -> int:
@@ -102,9 +100,7 @@ def _ragged(
     problem = f"has {len(fields)} {separator}-separated fields where the first sentence has {width}"
     if len(fields) == width:
         problem = "has no token before its first tab"
-    cure = "Every row must have the same fields, and a blank line must follow each sentence. " + hint(
-        path, "columns"
-    )
+    cure = "Every row must have the same fields, and a blank line must follow each sentence. " + hint(path, "columns")
     return bad_line(path, number, line, problem, cure)
 
 

@@ -82,15 +82,11 @@ def _sentence(path: Path | str, comments: list[str], lines: list[tuple[int, str]
                 or not n_words + 1 == int(match[1]) < int(match[2])
                 or n_words < range_end
             ):
-                raise _bad(
-                    path, number, line, f"has the range {row.id}, which must begin at word {n_words + 1}"
-                )
+                raise _bad(path, number, line, f"has the range {row.id}, which must begin at word {n_words + 1}")
             range_end = int(match[2])
         elif match := _EMPTY.fullmatch(row.id):
             if row.id != f"{n_words}.{n_empty + 1}":
-                raise _bad(
-                    path, number, line, f"has the empty node {row.id} where {n_words}.{n_empty + 1} is next"
-                )
+                raise _bad(path, number, line, f"has the empty node {row.id} where {n_words}.{n_empty + 1} is next")
             n_empty += 1
         else:
             raise _bad(
@@ -100,11 +96,7 @@ def _sentence(path: Path | str, comments: list[str], lines: list[tuple[int, str]
                 f"begins with {row.id[:20]!r}, which is no word number, range or empty node",
             )
     if not n_words or range_end > n_words:
-        problem = (
-            f"begins a range to word {range_end} of {n_words}"
-            if n_words
-            else "begins a sentence without words"
-        )
+        problem = f"begins a range to word {range_end} of {n_words}" if n_words else "begins a sentence without words"
         raise _bad(path, lines[0][0], lines[0][1], problem)
     _check_heads(path, rows, lines, n_words)
     return ConlluSentence(tuple(rows), tuple(comments), Place(str(path), lines[0][0]))
@@ -125,9 +117,7 @@ def _check_heads(path: Path | str, rows: list[ConlluRow], lines: list[tuple[int,
     heads = {str(n) for n in range(n_words + 1)} | {"_"}
     for row, (number, line) in zip(rows, lines, strict=True):
         if row.head not in heads:
-            raise _bad(
-                path, number, line, f"has the head {row.head[:20]!r}, which must be 0 to {n_words} or _"
-            )
+            raise _bad(path, number, line, f"has the head {row.head[:20]!r}, which must be 0 to {n_words} or _")
 
 
 def _bad(path: Path | str, number: int, line: str, problem: str) -> FormatError:

@@ -58,18 +58,14 @@ def splits(path: Path | str) -> list[str]:
 def _split_folder(path: Path, split: str | None) -> Path:
     if not path.is_dir() or not is_datasets_folder(path):
         there = "is a folder without state.json or dataset_dict.json" if path.is_dir() else "is no folder"
-        raise FormatError(
-            f"{path} {there}, so it was not written by save_to_disk. {hint(path, 'datasets')}".rstrip()
-        )
+        raise FormatError(f"{path} {there}, so it was not written by save_to_disk. {hint(path, 'datasets')}".rstrip())
     known = splits(path)
     if not known:
         if split is not None:
             raise FormatError(f"{path} has no splits, so there is no {split!r}: leave the split out")
         return path
     if split is None:
-        raise FormatError(
-            f"{path} has the splits {', '.join(map(repr, known))}: name one, or give {path / known[0]}"
-        )
+        raise FormatError(f"{path} has the splits {', '.join(map(repr, known))}: name one, or give {path / known[0]}")
     if split not in known:
         raise FormatError(f"{path} has no split {split!r}: {did_you_mean(split, known)}")
     return path / split
@@ -87,9 +83,7 @@ def _data_files(folder: Path) -> list[Path]:
         )
     for file in files:
         if not file.is_file():
-            raise FormatError(
-                f"{folder} must hold {file.name}, which state.json lists, and does not: copy it again"
-            )
+            raise FormatError(f"{folder} must hold {file.name}, which state.json lists, and does not: copy it again")
     return files
 
 
@@ -101,9 +95,7 @@ def _json(file: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"{file} cannot be read as JSON: {error}") from None
     if not isinstance(found, dict):
-        raise FormatError(
-            f"{file} must hold a JSON object, not a {type(found).__name__}: copy the folder again"
-        )
+        raise FormatError(f"{file} must hold a JSON object, not a {type(found).__name__}: copy the folder again")
     return found
 
 

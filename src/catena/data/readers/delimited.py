@@ -57,7 +57,11 @@ def read_csv(
         if names is None:
             names = fields if header else [str(j + 1) for j in range(len(fields))]
             names = [name.strip() for name in names]
-            chosen = choose_columns(str(place), names, text_column, label_column, labelled)
+            try:
+                chosen = choose_columns(str(place), names, text_column, label_column, labelled)
+            except FormatError as error:
+                kind = "tsv" if delimiter == "\t" else "csv"
+                raise FormatError(f"{error}. {hint(path, kind)}".rstrip()) from None
             text_at = names.index(chosen.text)
             label_at = names.index(chosen.label) if chosen.label is not None else None
             if header:
@@ -96,9 +100,7 @@ def read_tsv(
     )
 
 
-def _records(
-    path: Path | str, delimiter: str, quoted: bool, encoding: str | None
-) -> Iterator[tuple[Place, list[str]]]:
+def _records(path: Path | str, delimiter: str, quoted: bool, encoding: str | None) -> Iterator[tuple[Place, list[str]]]:
     """The fields of each record and the line in which it begins."""
     csv.field_size_limit(2**31 - 1)  # the module's own limit is 128 KiB for a field
     with open_text(path, encoding) as lines:
@@ -153,8 +155,7 @@ def _ragged(place: Place, fields: list[str], names: list[str], delimiter: str) -
         place.line,
         delimiter.join(fields),
         f"has {len(fields)} fields where the first record has {len(names)} ({listed(names)})",
-        f"A {'tab' if delimiter == chr(9) else repr(delimiter)} inside a text must be quoted. "
-        f"{hint(place.file, name)}",
+        f"A {'tab' if delimiter == chr(9) else repr(delimiter)} inside a text must be quoted. {hint(place.file, name)}",
     )
 
 

@@ -61,9 +61,7 @@ def _object(line: str, place: Place) -> dict[str, Any]:
     return thing
 
 
-def _example(
-    thing: dict[str, Any], chosen: Chosen, separator: str | None, line: str, place: Place
-) -> LabelledText:
+def _example(thing: dict[str, Any], chosen: Chosen, separator: str | None, line: str, place: Place) -> LabelledText:
     text = _value(thing, chosen.text, line, place)
     key = chosen.text
     try:

@@ -16,9 +16,7 @@ from catena.data.readers.signs import hint, kim_sign
 _BLANK = re.compile(r"[ \t]")
 
 
-def read(
-    path: Path | str, *, separator: str | None = None, encoding: str | None = None
-) -> Iterator[LabelledText]:
+def read(path: Path | str, *, separator: str | None = None, encoding: str | None = None) -> Iterator[LabelledText]:
     """Yield one example for each line. A blank line is one without text and label, so that counts reconcile.
 
     Args:

@@ -12,9 +12,7 @@ from catena.data.readers.signs import hint, parallel_sign
 from catena.errors import FormatError
 
 
-def read(
-    path: Path | str, target: Path | str | None = None, *, encoding: str | None = None
-) -> Iterator[ParallelText]:
+def read(path: Path | str, target: Path | str | None = None, *, encoding: str | None = None) -> Iterator[ParallelText]:
     """Yield one pair for each line, blank sides too: what is dropped is for the caller to count.
 
     Args:

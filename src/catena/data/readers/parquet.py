@@ -56,9 +56,9 @@ def read_arrow(
     knows."""
     row = 0
     for file in files:
-        schema = _schema(shown, file)
-        chosen = choose_columns(str(shown), schema.names, text_column, label_column, labelled)
-        described = features or _features(schema)
+        names, described = _described(shown, file)
+        chosen = choose_columns(str(shown), names, text_column, label_column, labelled)
+        described = features or described
         class_names = _class_names(described.get(chosen.label)) if chosen.label is not None else ()
         for batch in _batches(shown, file, chosen):
             for text, value in batch:
@@ -113,12 +113,15 @@ def _open_arrow(file: Path) -> Any:
     return ipc.open_file(str(file)) if is_file else ipc.open_stream(str(file))
 
 
-def _schema(shown: Path | str, file: Path) -> Any:
+def _described(shown: Path | str, file: Path) -> tuple[list[str], dict[str, Any]]:
+    """The names of the columns, and what Hugging Face says of them."""
     with _explained(shown):
         if _is_parquet(file):
-            return require("pyarrow.parquet", "parquet", PURPOSE).read_schema(file)
-        with _open_arrow(file) as reader:
-            return reader.schema
+            schema = require("pyarrow.parquet", "parquet", PURPOSE).read_schema(file)
+        else:
+            with _open_arrow(file) as reader:
+                schema = reader.schema
+        return list(schema.names), _features(schema)
 
 
 def _batches(shown: Path | str, file: Path, chosen: Chosen) -> Iterator[list[tuple[Any, Any]]]:

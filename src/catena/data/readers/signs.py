@@ -38,10 +38,7 @@ _BINARY_MAGIC = {
 
 def datasets_sign(sample: Sample) -> Sign | None:
     if sample.is_folder and is_datasets_folder(sample.path):
-        return Sign(
-            "the folder holds state.json or dataset_dict.json, as save_to_disk of Hugging Face datasets "
-            "writes"
-        )
+        return Sign("the folder holds state.json or dataset_dict.json, as save_to_disk of Hugging Face datasets writes")
     return None
 
 
@@ -131,9 +128,7 @@ def _inner_breaks(lines: Sequence[str]) -> int:
     """How often a line follows a blank one, the first line aside."""
     is_filled = [bool(line.strip()) for line in lines]
     first = is_filled.index(True)
-    return sum(
-        now and not before for before, now in zip(is_filled[first:], is_filled[first + 1 :], strict=False)
-    )
+    return sum(now and not before for before, now in zip(is_filled[first:], is_filled[first + 1 :], strict=False))
 
 
 def _column_rows(sample: Sample) -> tuple[list[list[str]], str]:
@@ -143,7 +138,7 @@ def _column_rows(sample: Sample) -> tuple[list[list[str]], str]:
     plain = [line for line in lines if not line.startswith("#")]
     if not plain:
         return [], "blank"
-    separator = "tab" if all("\t" in line.strip(" \t") for line in plain) else "blank"
+    separator = "tab" if all("\t" in line.rstrip(" \t") for line in plain) else "blank"
     width = len(column_fields(plain[0], separator))
     rows = [(line, column_fields(line, separator)) for line in lines]
     return [row for line, row in rows if len(row) == width or not line.startswith("#")], separator

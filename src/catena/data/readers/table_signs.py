@@ -36,9 +36,7 @@ def csv_sign(sample: Sample) -> Sign | None:
     for delimiter in (",", ";", "|"):
         rows = _csv_rows(sample, delimiter)
         if rows and (sample.is_named(".csv") or named_columns(rows[0])):
-            return _table_sign(
-                rows, f"parted by {delimiter!r}", {} if delimiter == "," else {"delimiter": delimiter}
-            )
+            return _table_sign(rows, f"parted by {delimiter!r}", {} if delimiter == "," else {"delimiter": delimiter})
     if sample.is_named(".csv") and find_name([sample.filled[0].strip('" ')], TEXT_NAMES) is not None:
         return Sign(
             "it is named .csv and its one column is called as texts are",
@@ -49,13 +47,15 @@ def csv_sign(sample: Sample) -> Sign | None:
 
 def tsv_sign(sample: Sample) -> Sign | None:
     rows = [line.split("\t") for line in sample.filled]
-    width = len(rows[0])
+    quoted = _is_quoted(rows)
+    rows = _csv_rows(sample, "\t") if quoted else rows
+    width = len(rows[0]) if rows else 0
     if width < 2 or any(len(row) != width for row in rows):
         return None
     needed = 1 if width > 2 or sample.is_named(".tsv") else 2
     if width == 2 and len(named_columns(rows[0])) < needed:
         return None  # two fields without names: a label and a text, or parallel text
-    return _table_sign(rows, "parted by tabs", {"quoted": True} if _is_quoted(rows) else {})
+    return _table_sign(rows, "parted by tabs", {"quoted": True} if quoted else {})
 
 
 def _csv_rows(sample: Sample, delimiter: str) -> list[list[str]]:
@@ -72,14 +72,15 @@ def _csv_rows(sample: Sample, delimiter: str) -> list[list[str]]:
 
 
 def _is_quoted(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether quotes in a TSV are those of CSV: doubled inside, and never left open."""
+    """Whether quotes in a TSV are those of CSV: never left open, and doubled inside or around every name."""
     fields = [field for row in rows for field in row if field.startswith('"')]
     closed = [re.fullmatch(r'"([^"]|"")*"', field) is not None for field in fields]
-    return bool(fields) and all(closed) and any('""' in field[1:-1] for field in fields)
+    is_doubled = any('""' in field[1:-1] for field in fields) or all(name[:1] == '"' for name in rows[0])
+    return bool(fields) and all(closed) and is_doubled
 
 
 def _table_sign(rows: Sequence[Sequence[str]], parted: str, options: dict[str, Any]) -> Sign | None:
-    header, body = rows[0], rows[1:]
+    header, body = [name.strip() for name in rows[0]], rows[1:]
     shape = f"every row has {len(header)} fields {parted}"
     if named := named_columns(header):
         found = " and ".join(f"{name!r} is the {key.split('_')[0]}" for key, name in named.items())
@@ -99,11 +100,7 @@ def _table_sign(rows: Sequence[Sequence[str]], parted: str, options: dict[str, A
 
 def _is_header(header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
     """Names are short, all different, no numbers, and do not come up again below."""
-    if (
-        not body
-        or len(set(header)) < len(header)
-        or any(not name.strip() or len(name) > 40 for name in header)
-    ):
+    if not body or len(set(header)) < len(header) or any(not name.strip() or len(name) > 40 for name in header):
         return False
     if any(re.fullmatch(r"[-+0-9.,eE\s]+", name) for name in header):
         return False

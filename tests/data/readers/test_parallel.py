@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.data.examples import ParallelText, Place
+from catena.data.readers import parallel
+from catena.errors import FormatError
+from tests.data.readers.writing import file_with, texts
+
+sides = st.lists(st.tuples(texts(without="\t\ufeff"), texts(without="\t\ufeff")), min_size=1)
+
+
+@given(sides)
+def test_two_files_round_trip(pairs: list[tuple[str, str]]) -> None:
+    sources = "".join(source + "\n" for source, _ in pairs)
+    targets = "".join(target + "\n" for _, target in pairs)
+    with file_with(sources) as source, file_with(targets) as target:
+        found = list(parallel.read(source, target))
+        expected = [ParallelText(s, t, Place(str(source), i)) for i, (s, t) in enumerate(pairs, start=1)]
+    assert found == expected
+
+
+@given(sides)
+def test_one_tsv_round_trip(pairs: list[tuple[str, str]]) -> None:
+    with file_with("\n".join(f"{s}\t{t}" for s, t in pairs)) as path:
+        found = [(e.source, e.target) for e in parallel.read(path)]
+    assert found == [("", "") if not (s + t).strip() else (s, t) for s, t in pairs]
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 1), (1, 4), (0, 2), (2, 0)])
+def test_files_of_different_lengths_are_refused_with_both_counts(n: int, m: int, tmp_path: Path) -> None:
+    source, target = tmp_path / "a.en", tmp_path / "a.de"
+    source.write_text("x\n" * n)
+    target.write_text("y\n" * m)
+    examples = parallel.read(source, target)
+    for _ in range(min(n, m)):
+        next(examples)
+    with pytest.raises(FormatError, match=rf"a\.en has {n} lines and .*a\.de has {m}: line i of one must be"):
+        next(examples)
+
+
+@pytest.mark.parametrize(("line", "count"), [("no tab", 1), ("a\tb\tc", 3)])
+def test_a_line_without_two_fields_is_named(line: str, count: int) -> None:
+    problem = f"txt:2 has {count} tab-separated fields?, not 2"
+    with file_with(f"a\tb\n{line}\n") as path, pytest.raises(FormatError, match=problem):
+        list(parallel.read(path))

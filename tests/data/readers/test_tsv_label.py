@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.data.examples import LabelledText, Place
+from catena.data.readers import tsv_label
+from catena.errors import FormatError
+from tests.data.readers.writing import file_with, labels, texts
+
+pairs = st.lists(st.tuples(labels, texts()), min_size=1)
+
+
+@given(pairs, st.booleans())
+def test_round_trip(examples: list[tuple[str, str]], label_first: bool) -> None:
+    if not label_first:  # a U+FEFF at the very beginning would be a byte-order mark
+        examples = [(label, f"x{text}") for label, text in examples]
+    lines = [f"{label}\t{text}" if label_first else f"{text}\t{label}" for label, text in examples]
+    with file_with("\n".join(lines)) as path:
+        found = list(tsv_label.read(path, label_first=label_first))
+    assert [(e.text, e.labels) for e in found] == [(text.strip(), (label,)) for label, text in examples]
+    assert [e.place.line for e in found] == list(range(1, len(examples) + 1))
+
+
+def test_several_labels_of_one_text() -> None:
+    with file_with("a|b\tboth\na||a |c\tagain\n\tnone\n") as path:
+        assert [e.labels for e in tsv_label.read(path, separator="|")] == [("a", "b"), ("a", "c"), ()]
+
+
+def test_a_text_may_hold_tabs() -> None:
+    place = Place("x", 1)
+    assert tsv_label.parse("a\tone\ttwo", place) == LabelledText("one\ttwo", ("a",), place)
+    assert tsv_label.parse("one\ttwo\ta", place, label_first=False) == LabelledText("one\ttwo", ("a",), place)
+
+
+def test_a_label_without_text_and_a_blank_line_are_examples() -> None:
+    with file_with("a\t\n\nb\tx\n") as path:
+        assert [(e.text, e.labels) for e in tsv_label.read(path)] == [("", ("a",)), ("", ()), ("x", ("b",))]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("no tab here", r"file.txt:2 has no tab between label and text; the line is 'no tab here'\. Every line must"),
+        ("\ttext", r"file.txt:2 has nothing before the tab, where a label must be; the line is '\\ttext'"),
+        ("x" * 200, r"the line is 'x{80}'…\."),
+    ],
+)
+def test_a_bad_line_is_named(line: str, problem: str) -> None:
+    with file_with(f"a\tgood\n{line}\n") as path, pytest.raises(FormatError, match=problem):
+        list(tsv_label.read(path))
+
+
+def test_a_missing_label_after_the_text_is_named() -> None:
+    problem = "txt:2 has nothing after the last tab"
+    with file_with("good\ta\nbad\t\n") as path, pytest.raises(FormatError, match=problem):
+        list(tsv_label.read(path, label_first=False))

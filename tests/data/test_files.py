@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.data.files import open_damaged_text, open_text, read_head, shorten, unpacked
+from catena.errors import FormatError
+from tests.data.readers.writing import file_with
+
+# What must not end a line, beside what must.
+characters = st.sampled_from("ab\n\r\u2028\u2029\x0b\x0c\x1c\x1d\x1e\x85é漢")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, by the plain rule: cut after LF, CRLF or CR."""
+    lines = re.sub("\r\n?", "\n", text).split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def read(path: Path, encoding: str | None = None) -> list[tuple[int, str]]:
+    with open_text(path, encoding) as lines:
+        return list(lines)
+
+
+@given(st.text(characters))
+def test_lines_end_at_lf_crlf_and_cr_and_nowhere_else(text: str) -> None:
+    with file_with(text) as path:
+        assert read(path) == list(enumerate(lines_of(text), start=1))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "latin-1", "gb18030", "shift_jis"])
+def test_a_given_encoding_without_a_mark(encoding: str, tmp_path: Path) -> None:
+    text = "one\r\ntwo\n" + ("漢字" if encoding != "latin-1" else "é")
+    (tmp_path / "x").write_bytes(text.encode(encoding))
+    assert [line for _, line in read(tmp_path / "x", encoding)] == lines_of(text)
+
+
+def test_the_mark_must_agree_with_the_encoding_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes("é\n".encode("utf-8-sig"))
+    assert read(path) == read(path, "utf-8") == read(path, "UTF8") == [(1, "é")]
+    with pytest.raises(FormatError, match="begins with the byte-order mark of utf-8, but the encoding 'latin-1' was"):
+        read(path, "latin-1")
+    path.write_bytes("é\n".encode("utf-16"))
+    assert read(path, "utf-16") == [(1, "é")]
+    with pytest.raises(FormatError, match="byte-order mark of utf-16"):
+        read(path, "cp1252")
+
+
+@pytest.mark.parametrize("encoding", ["latin-9x", "base64", "a\0b", "rot13"])
+def test_an_encoding_that_is_none_is_named(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("a\n")
+    with pytest.raises(FormatError, match=f"there is no text encoding {re.escape(repr(encoding))}"):
+        read(tmp_path / "x", encoding)
+
+
+def test_lines_before_a_broken_one_are_given(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"good\nbr\xe9ken\nmore\n")
+    with open_text(tmp_path / "x") as lines:
+        assert next(lines) == (1, "good")
+        with pytest.raises(FormatError, match=r"x:2 is not UTF-8: byte 0xe9 at character 3, near 'brék"):
+            next(lines)
+    with open_damaged_text(tmp_path / "x") as lines:
+        assert list(lines) == [(1, "good"), (2, "br\udce9ken"), (3, "more")]
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "problem"),
+    [
+        (b"caf\xc3", None, r"x:1 is not UTF-8: byte 0xc3 at character 4"),
+        (b"\xed\xa0\x80", None, r"x:1 is not UTF-8: byte 0xed"),
+        (b"a\n\x81b\n", "cp1252", r"x:2 is not cp1252: byte 0x81 at character 1, .*--data.encoding utf-8"),
+        (b"\xff\xfea\0b", None, r"x is not utf-16: .*truncated data.* after line 0"),
+        (b"a\0b\0\n\0", None, r"x:1 has a NUL byte at character 2, near 'a\\x00b.*UTF-16 without a byte-order mark"),
+    ],
+)
+def test_bytes_that_are_no_text_are_named(content: bytes, encoding: str | None, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(FormatError, match=problem):
+        read(tmp_path / "x", encoding)
+
+
+def test_paths_that_are_no_files_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(FormatError, match=r"folder is a folder, not a file: name a file$"):
+        read(tmp_path / "folder")
+    (tmp_path / "folder" / "state.json").write_text("{}")
+    with pytest.raises(FormatError, match=r"looks like a Hugging Face datasets folder, which format 'datasets' reads"):
+        read(tmp_path / "folder")
+    with pytest.raises(FormatError, match=r"there is no file .*nothing.txt in the folder .*: check the name"):
+        read(tmp_path / "folder" / "nothing.txt")
+    with pytest.raises(FormatError, match=r"there is no folder .*gone either"):
+        read(tmp_path / "gone" / "x.txt")
+    with pytest.raises(FormatError, match="cannot be the name of a file"):
+        read(Path("a\0b"))
+    with pytest.raises(FormatError, match=r"cannot be read: File name too long"):
+        read(tmp_path / ("x" * 300))
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a user who may be refused")
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("a")
+    (tmp_path / "x").chmod(0)
+    with pytest.raises(FormatError, match="x cannot be read: Permission denied"):
+        read(tmp_path / "x")
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    peaks = []
+    for n in (1_000, 10_000):
+        (tmp_path / "x.gz").write_bytes(gzip.compress((b"some words " * 90 + b"\n") * n, compresslevel=1))
+        tracemalloc.start()
+        with open_text(tmp_path / "x.gz") as lines:
+            assert sum(1 for _ in lines) == n
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 200_000
+    assert peaks[1] < 2_000_000
+
+
+def test_unpacked_gives_the_file_itself_or_a_copy_that_goes(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"plain")
+    with unpacked(tmp_path / "x") as path:
+        assert path == tmp_path / "x"
+    (tmp_path / "x").write_bytes(gzip.compress(b"packed"))
+    with unpacked(tmp_path / "x") as path:
+        assert path != tmp_path / "x"
+        assert path.read_bytes() == b"packed"
+    assert not path.exists()
+
+
+def test_the_head_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"one\r\ntwo\nthree\n")
+    assert read_head(path, 100) == (b"one\r\ntwo\nthree\n", ["one", "two", "three"], True)
+    assert read_head(path, 11) == (b"one\r\ntwo\nth", ["one", "two"], False)
+    assert read_head(path, 2) == (b"on", ["on"], False)
+    path.write_bytes(b"one\n\nlast")
+    assert read_head(path, 9)[1:] == (["one", "", "last"], True)
+    path.write_bytes(b"")
+    assert read_head(path, 9) == (b"", [], True)
+    path.write_bytes("é".encode())
+    assert read_head(path, 1) == (b"\xc3", [], False)  # half a character is no text yet
+
+
+def test_shortened_text_shows_what_cannot_be_printed() -> None:
+    assert shorten("a\x1b[31m\tb\udce9") == repr("a\x1b[31m\tbé")
+    assert shorten("x" * 100, 5) == "'xxxxx'…"
