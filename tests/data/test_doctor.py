@@ -2,16 +2,12 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from catena.data.doctor import FileReport, Report, inspect
-from catena.data.findings import Finding, Lengths, TagTroubles
+from catena.data.findings import Finding
 
 
 def examine(folder: Path, *contents: str | bytes, names: tuple[str, ...] = ("train", "dev", "test")) -> Report:
@@ -48,27 +44,6 @@ def test_a_healthy_file(tmp_path: Path) -> None:
     assert "  4 examples, 4 lines, 67 bytes" in said
     assert "  words: 1 to 5, median 3, mean 3.0" in said
     assert said[-1] == "  nothing wrong was found"
-
-
-@given(st.lists(st.integers(0, 300), min_size=1))
-def test_lengths_are_those_of_the_statistics_module(lengths: list[int]) -> None:
-    counted = Lengths()
-    for length in lengths:
-        counted.add(length)
-    summary = counted.summary()
-    assert summary["median"] == statistics.median(lengths)
-    assert summary["mean"] == pytest.approx(statistics.mean(lengths))
-    assert (summary["min"], summary["max"]) == (min(lengths), max(lengths))
-    bins = summary["histogram"]
-    assert [b["count"] for b in bins] == [sum(b["from"] <= n <= b["to"] for n in lengths) for b in bins]
-    assert sum(b["count"] for b in bins) == len(lengths)
-    assert bins[0]["from"] <= min(lengths)
-    assert max(lengths) <= bins[-1]["to"]
-    assert all(left["to"] + 1 == right["from"] for left, right in pairwise(bins))
-
-
-def test_no_lengths_no_summary() -> None:
-    assert Lengths().summary() == {}
 
 
 @pytest.mark.parametrize(
@@ -170,8 +145,6 @@ def test_labels_without_text_and_sources_without_target(tmp_path: Path) -> None:
 
 # --- tags -----------------------------------------------------------------------------------------------------------
 
-CHUNKS = "B-LOC\nI-LOC\nO\n"
-
 
 def column_file(tags: str) -> str:
     return "".join(f"w{i} {tag}\n" if tag else "\n" for i, tag in enumerate(tags.strip("\n").split("\n")))
@@ -197,31 +170,6 @@ def test_bioes_violations_have_their_lines(tmp_path: Path) -> None:
     finding = found(report.findings, "bio")
     assert finding.lines == (8, 10, 13, 16)
     assert "break BIOES" in finding.message
-
-
-tag_lists = st.lists(st.sampled_from(["O", "B-X", "I-X", "B-Y", "I-Y"]), min_size=1, max_size=8)
-
-
-@given(tag_lists)
-def test_iob2_is_kept_when_every_i_follows_its_own_chunk(tags: list[str]) -> None:
-    troubles = TagTroubles()
-    troubles.add(1, tags)
-    loose = [
-        i
-        for i, tag in enumerate(tags, start=1)
-        if tag[0] == "I" and (i == 1 or tags[i - 2] not in (tag, tag.replace("I-", "B-")))
-    ]
-    found = list(troubles.findings(2))
-    assert [line for f in found for line in f.lines] == loose[:5]
-    assert sum(f.count for f in found) == len(loose)
-
-
-@given(st.lists(st.sampled_from(["O", "B-X", "I-X", "E-X", "S-X", "B-Y", "E-Y"]), min_size=1, max_size=8))
-def test_bioes_is_kept_when_the_tags_can_be_read_as_chunks(tags: list[str]) -> None:
-    troubles = TagTroubles()
-    troubles.add(1, [*tags, "S-Z"])
-    whole = re.fullmatch(r"(O |S-X |B-X (I-X )*E-X |B-Y E-Y )*", "".join(tag + " " for tag in tags))
-    assert bool(list(troubles.findings(2))) == (whole is None)
 
 
 def test_columns_that_hold_no_such_tags_are_left_alone(tmp_path: Path) -> None:
@@ -264,6 +212,13 @@ def test_a_bad_line_stops_the_reading_and_is_a_finding(tmp_path: Path) -> None:
 def test_a_table_without_labels_is_examined_all_the_same(tmp_path: Path) -> None:
     (report,) = examine(tmp_path, "id,text\n1,hello there\n2,and you\n").files
     assert (report.format, report.n_examples, kinds(report)) == ("csv", 2, {"unlabelled"})
+
+
+def test_labels_that_cannot_be_printed_do_no_harm(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": f"text {i}", "label": "a\nb\x1b[31m"}) for i in range(3)]
+    report = examine(tmp_path, "\n".join(lines))
+    assert report.files[0].labels == {"a\nb\x1b[31m": 3}
+    assert all(line.isprintable() for line in report.lines())
 
 
 def test_two_halves_of_a_parallel_text_are_seen(tmp_path: Path) -> None:

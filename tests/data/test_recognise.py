@@ -200,12 +200,39 @@ def test_reading_recognises_and_counts(tmp_path: Path) -> None:
     assert [d.place.line for d in tally.dropped] == [2, 4]
 
 
+def test_without_a_tally_nothing_is_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path, "a\tone two\n\nb\tthree four\n")
+    assert [(e.text, e.labels) for e in read_examples(path)] == [("one two", ("a",)), ("", ()), ("three four", ("b",))]
+
+
 def test_reading_with_options_and_encoding(tmp_path: Path) -> None:
     path = written(tmp_path, "text,label,kind\ncafé,x|y,z\n".encode("latin-1"))
     (example,) = read_examples(path, "csv", options={"separator": "|"}, encoding="latin-1")
     assert (example.text, example.labels) == ("café", ("x", "y"))
     (example,) = read_examples(path, options={"label_column": "kind"}, encoding="latin-1")
     assert example.labels == ("z",)
+
+
+@pytest.mark.parametrize("delimiter", list("\t,;|"))
+def test_columns_that_are_named_show_that_it_is_a_table(delimiter: str, tmp_path: Path) -> None:
+    rows = [("what", "kind"), ("one text", "x"), ("two texts", "y")]
+    path = written(tmp_path, joined([delimiter.join(row) for row in rows]))
+    found = list(read_examples(path, options={"text_column": "what", "label_column": "kind"}))
+    assert [(e.text, e.labels) for e in found] == [("one text", ("x",)), ("two texts", ("y",))]
+
+
+def test_a_named_table_keeps_its_own_delimiter(tmp_path: Path) -> None:
+    path = written(tmp_path, "text;label\none, two;x\n")
+    assert [(e.text, e.labels) for e in read_examples(path, "csv")] == [("one, two", ("x",))]
+
+
+def test_an_option_that_the_format_does_not_have_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "0 a good film\n1 a bad film\n")
+    problem = (
+        r"is read as format 'kim', which has no option 'text_column': known are 'encoding', 'separator'\. Leave it"
+    )
+    with pytest.raises(FormatError, match=problem):
+        list(read_examples(path, options={"text_column": "x"}))
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,13 @@ from catena.data.examples import Columns, ConlluSentence, Example, LabelledText,
 from catena.data.files import open_damaged_text
 from catena.data.findings import FEW, CharacterTroubles, Finding, Lengths, Lines, Repeats, TagTroubles
 from catena.data.readers.datasets import splits
+from catena.data.readers.names import NoLabelColumnError
 from catena.data.readers.table import FORMATS
 from catena.data.recognise import UNKNOWN, Recognised, recognise
 from catena.errors import CatenaError
 
 IMBALANCE = 10
 """How many times the most frequent label may outnumber the rarest before it is a finding."""
-_TABLES = ("csv", "tsv", "jsonl", "parquet", "datasets")
 _NO_LINES = ("parquet", "datasets")
 _BLANKS_MEAN_NOTHING = ("text", "tsv-label", "kim", "fasttext", "csv", "tsv", "jsonl", "parallel")
 
@@ -108,6 +108,7 @@ def _histogram_rows(summary: dict[str, Any]) -> list[tuple[str, int]]:
 def _bars(rows: Sequence[tuple[str, int]], width: int = 40) -> Iterator[str]:
     most = max((count for _, count in rows), default=0)
     names = [name if len(name) <= 24 else name[:23] + "…" for name, _ in rows]
+    names = ["".join(c if c.isprintable() else "?" for c in name) for name in names]
     pad = max(map(len, names), default=0)
     for name, (_, count) in zip(names, rows, strict=True):
         bar = "#" * max(1 if count else 0, round(width * count / max(most, 1)))
@@ -192,12 +193,16 @@ class _Examination:
 
     def _read_examples(self) -> None:
         options = dict(self.recognised.options)
-        if self.recognised.format in _TABLES and "label_column" not in options and "text_column" in options:
-            options["labelled"] = False
-            self.findings.append(Finding("unlabelled", "note", "no column has a common name for labels"))
         if self.recognised.format not in _NO_LINES:
             # Latin-1 can decode anything, so that the rest of a file with broken bytes is examined too.
             options["encoding"] = self.encoding or ("latin-1" if self.troubles.undecoded.count else None)
+        try:
+            self._add_all(options)
+        except NoLabelColumnError:
+            self.findings.append(Finding("unlabelled", "note", "no column has a common name for labels"))
+            self._add_all({**options, "labelled": False})
+
+    def _add_all(self, options: dict[str, Any]) -> None:
         self.n_examples = 0
         for example in FORMATS[self.recognised.format].read(self.path, **options):
             self.n_examples += 1

@@ -1,19 +1,22 @@
-"""Which format a file is in, from a bounded sample, and what speaks for it; and reading labelled texts by
-it."""
+"""Which format a file is in, from a bounded sample, and what speaks for it; and reading labelled texts by it."""
 
 from __future__ import annotations
 
+import csv
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from catena.data.examples import LabelledText, Text
-from catena.data.readers.sample import take_sample
-from catena.data.readers.signs import first_sign
+from catena.data.readers.format import Format
+from catena.data.readers.sample import Sample, take_sample
+from catena.data.readers.signs import first_sign, misfit
 from catena.data.readers.table import FORMATS
 from catena.data.reading import Tally
 from catena.errors import FormatError
+from catena.registry import did_you_mean
 
 UNKNOWN = "unknown"
 
@@ -33,6 +36,9 @@ def recognise(path: Path | str, encoding: str | None = None) -> Recognised:
     return Recognised(name, sign.why, sign.options)
 
 
+# --- reading labelled texts -------------------------------------------------------------------------------------------
+
+
 def read_examples(
     path: Path | str,
     format: str | None = None,
@@ -47,12 +53,14 @@ def read_examples(
     Args:
         path: a file, or a Hugging Face datasets folder.
         format: a name in FORMATS; recognised if omitted.
-        options: of the format's reader, such as ``{"text_column": "review"}``; they go before recognised
-        ones. labelled: False gives texts without labels, from plain text too.
+        options: of the format's reader, such as ``{"text_column": "review"}``; they go before recognised ones.
+        labelled: False gives texts without labels, from plain text too.
         encoding: UTF-8 if omitted.
-        tally: counts what was read; texts without a character are left out and counted here as "empty".
+        tally: counts what was read. Texts without a character are then left out and counted as "empty"; without a
+            tally nothing is left out.
     """
-    chosen = Recognised(format, "it was asked for") if format is not None else recognise(path, encoding)
+    given = dict(options or {})
+    chosen = _chosen(path, format, given, encoding)
     if chosen.format == UNKNOWN:
         raise FormatError(f"the format of {path} is not known: {chosen.why}")
     reader = FORMATS[chosen.format]
@@ -61,11 +69,52 @@ def read_examples(
             f"{path} is read as {reader.title} ({chosen.why}), which has no labelled texts: "
             "name another format if that is wrong, such as 'tsv-label' or 'csv'"
         )
-    merged = {**chosen.options, **(options or {})}
-    if encoding is not None and chosen.format not in ("parquet", "datasets"):
-        merged["encoding"] = encoding
-    if not labelled and chosen.format in ("csv", "tsv", "jsonl", "parquet", "datasets"):
-        merged["labelled"] = False
-    tally = tally if tally is not None else Tally()
+    merged = _options(path, reader, {**chosen.options, **given}, labelled, encoding)
     examples = (LabelledText(e.text, e.labels if labelled else (), e.place) for e in reader.read(path, **merged))
-    yield from tally.keep(tally.seen(examples), lambda example: None if example.text.strip() else "empty")
+    if tally is None:
+        yield from examples
+    else:
+        yield from tally.keep(tally.seen(examples), lambda example: None if example.text.strip() else "empty")
+
+
+def _chosen(path: Path | str, format: str | None, given: Mapping[str, Any], encoding: str | None) -> Recognised:
+    """The format that was named, with the delimiter and quotes of its tables, or the one that is recognised."""
+    if format in ("csv", "tsv"):
+        sample = take_sample(path, encoding)
+        sign = None if misfit(sample) else FORMATS[format].recognise(sample)
+        return Recognised(format, "it was asked for", sign.options if sign else {})
+    if format is not None:
+        return Recognised(format, "it was asked for")
+    asked = {str(given[key]) for key in ("text_column", "label_column") if given.get(key) is not None}
+    if asked and (table := _table_with(take_sample(path, encoding), asked)):
+        return table
+    return recognise(path, encoding)
+
+
+def _table_with(sample: Sample, asked: set[str]) -> Recognised | None:
+    """The table whose first line holds the names of the columns that were asked for, if it is one."""
+    first = sample.filled[0] if not misfit(sample) else ""
+    for delimiter in ("\t", ",", ";", "|"):
+        names = {name.strip() for row in csv.reader([first], delimiter=delimiter) for name in row}
+        if delimiter in first and asked <= names:
+            options = {} if delimiter in "\t," else {"delimiter": delimiter}
+            return Recognised("tsv" if delimiter == "\t" else "csv", "its first line names these columns", options)
+    return None
+
+
+def _options(
+    path: Path | str, reader: Format, options: dict[str, Any], labelled: bool, encoding: str | None
+) -> dict[str, Any]:
+    """The options for a reader, all of them known to it."""
+    known = [name for name in inspect.signature(reader.read).parameters if name != "path"]
+    for name in options:
+        if name not in known:
+            raise FormatError(
+                f"{path} is read as format {reader.name!r}, which has no option {name!r}: {did_you_mean(name, known)}. "
+                "Leave it out, or name another format"
+            )
+    if encoding is not None and "encoding" in known:
+        options["encoding"] = encoding
+    if not labelled and "labelled" in known:
+        options["labelled"] = False
+    return options

@@ -61,7 +61,7 @@ def read_csv(
                 chosen = choose_columns(str(place), names, text_column, label_column, labelled)
             except FormatError as error:
                 kind = "tsv" if delimiter == "\t" else "csv"
-                raise FormatError(f"{error}. {hint(path, kind)}".rstrip()) from None
+                raise type(error)(f"{error}. {hint(path, kind)}".rstrip()) from None
             text_at = names.index(chosen.text)
             label_at = names.index(chosen.label) if chosen.label is not None else None
             if header:

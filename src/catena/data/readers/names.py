@@ -24,6 +24,10 @@ LABEL_NAMES = (
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
+class NoLabelColumnError(FormatError):
+    """A table has no column of labels, or none that can be told by its name."""
+
+
 def find_name(names: Sequence[str], known: Sequence[str]) -> str | None:
     """The first of the known names that is there, whatever its case."""
     folded = {name.strip().casefold(): name for name in reversed(names)}
@@ -64,7 +68,7 @@ def choose_columns(
         return Chosen(text, None)
     label = label_column if label_column is not None else find_name([n for n in rest if n != text], LABEL_NAMES)
     if label is None:
-        raise FormatError(
+        raise NoLabelColumnError(
             f"{where} has no column of labels with a common name, but {there}: name one as label_column, "
             "or read it without labels"
         )
