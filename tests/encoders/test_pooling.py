@@ -115,6 +115,14 @@ def test_k_max_keeps_the_order_of_the_text() -> None:
     assert pooling(column[:, :2], torch.tensor([2])).tolist() == [[5.0, -1.0, 0.0]]
 
 
+def test_of_equal_values_k_max_keeps_the_earliest_whatever_the_padding() -> None:
+    pooling = build_pooling(PoolingSettings(kind="k_max", k=3), 1)
+    for t in range(9, 60):
+        column = torch.zeros(1, t, 1)
+        column[0, [1, 7]] = torch.tensor([[2.0], [1.0]])
+        assert pooling(column, torch.tensor([9])).tolist() == [[0.0, 2.0, 1.0]]
+
+
 def test_states_of_another_size_are_refused() -> None:
     with pytest.raises(ShapeError, match="the input of the pooling has size 5 on axis 'd'"):
         build("max")(torch.zeros(2, 3, 5), torch.tensor([3, 3]))

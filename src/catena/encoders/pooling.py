@@ -168,7 +168,9 @@ class KMaxPooling(Pooling):
     ) -> Float[Tensor, "b d_out"]:
         k = min(self.k, states.shape[1])
         # Where fewer than k are real, padding is taken too; it stands last, and its value is 0.
-        best = states.masked_fill(~mask[..., None], NEVER).topk(k, dim=1).indices.sort(dim=1).values
+        # Of equal values the earliest are kept, on every device and under any padding: topk promises no such order.
+        ranked = states.masked_fill(~mask[..., None], NEVER).sort(dim=1, descending=True, stable=True).indices
+        best = ranked[:, :k].sort(dim=1).values
         kept = states.gather(1, best)
         return nn.functional.pad(kept, (0, 0, 0, self.k - k)).flatten(1)
 
