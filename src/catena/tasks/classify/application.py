@@ -10,7 +10,7 @@ import torch
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint, read_meta
 from catena.config import Config, to_toml
-from catena.data.readers.vectors import read_vectors
+from catena.data.readers.vectors import vectors_for
 from catena.data.vocabulary import Labels
 from catena.errors import CheckpointError
 from catena.randomness import Randomness
@@ -118,12 +118,8 @@ def new_model(config: ClassifyConfig, data: Dataset, randomness: Randomness) -> 
 
 
 def _word_vectors(model: NeuralModel, encoding: TokenEncoding, data: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
-    symbols = encoding.vocabulary.symbols
-    found = read_vectors(Path(str(model.embedding.vectors)), symbols, model.embedding.d)
-    rows = {word: i for i, word in enumerate(found.words)}
-    known = torch.tensor([symbol in rows for symbol in symbols])
-    matrix = torch.zeros(len(symbols), model.embedding.d)
-    matrix[known] = torch.from_numpy(found.matrix[[rows[s] for s in symbols if s in rows]])
+    rows, found = vectors_for(Path(str(model.embedding.vectors)), encoding.vocabulary.symbols, model.embedding.d)
+    matrix, known = torch.from_numpy(rows), torch.from_numpy(found)
     share = float(known.float().mean())
     data.lines.append(
         f"{model.embedding.vectors}: vectors for {int(known.sum()):,} words, {100 * share:.1f} % of the vocabulary"

@@ -1,0 +1,247 @@
+"""Kim's CNN on MR: Catena's loop beside a hand-written script of the same model, batches and optimiser.
+
+    CATENA_DATA=… python benchmarks/classify.py [--epochs 3] [--threads 1]
+
+Both train the same epochs in one process, turn by turn; the table gives the median seconds of an epoch, their ratio, and
+the share of a step that the loop itself takes: what remains when batch, forward, backward and optimiser are taken off.
+Peak memory is that of two processes of their own, one for each side; the plain one imports nothing of Catena.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+SEED = 0
+
+
+# --- the hand-written script: no line of Catena ------------------------------------------------------------------------
+
+
+class PlainCNN(nn.Module):
+    def __init__(self, n_words: int, n_classes: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(n_words, 300, padding_idx=0)
+        nn.init.uniform_(self.embedding.weight, -0.25, 0.25)
+        with torch.no_grad():
+            self.embedding.weight[0] = 0
+        self.convolutions = nn.ModuleList(nn.Conv1d(300, 100, w, padding=w - 1) for w in (3, 4, 5))
+        self.output = nn.Linear(300, n_classes)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(ids).transpose(1, 2)
+        pooled = torch.cat([F.relu(conv(x)).amax(2) for conv in self.convolutions], 1)
+        return self.output(F.dropout(pooled, 0.5, self.training))
+
+
+def plain_epoch(
+    model: PlainCNN, optimizer: torch.optim.Optimizer, texts: list, labels: np.ndarray, plan: list
+) -> float:
+    start = time.perf_counter()
+    model.train()
+    for rows in plan:
+        longest = max(len(texts[i]) for i in rows)
+        ids = np.zeros((len(rows), longest), np.int64)
+        for k, i in enumerate(rows):
+            ids[k, : len(texts[i])] = texts[i]
+        loss = F.cross_entropy(model(torch.from_numpy(ids)), torch.from_numpy(labels[rows]))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            norms = model.output.weight.norm(dim=1, keepdim=True)
+            model.output.weight.mul_((3.0 / norms.clamp(min=1e-12)).clamp(max=1.0))
+    return time.perf_counter() - start
+
+
+# --- the same in Catena ------------------------------------------------------------------------------------------------
+
+
+def prepare(path: Path):  # noqa: ANN201
+    from catena import config as configs
+    from catena.randomness import Randomness
+    from catena.tasks.classify.dataset import prepare as prepare_data
+    from catena.tasks.classify.settings import ClassifyConfig
+
+    values = {
+        "data": {"train": [str(path)]},
+        "tokenizer": {"kind": "whitespace"},
+        "model": {"kind": "cnn"},
+        "training": {"optimizer": "adadelta", "max_norm": 3.0, "clip_norm": 0.0, "max_epochs": 1, "patience": 0},
+    }
+    config = configs.parse(ClassifyConfig, values)
+    return config, prepare_data(config, Randomness(SEED))
+
+
+class Timer:
+    """Adds up the seconds that a function takes."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def around(self, work: Callable) -> Callable:
+        def timed(*args, **options):  # noqa: ANN002, ANN003, ANN202
+            start = time.perf_counter()
+            try:
+                return work(*args, **options)
+            finally:
+                self.seconds += time.perf_counter() - start
+
+        return timed
+
+
+def make_task(config, data):  # noqa: ANN001, ANN201
+    from catena.randomness import Randomness
+    from catena.tasks.classify.application import new_model
+    from catena.tasks.classify.task import ClassifyTask
+    from catena.training.task import Evaluation
+
+    class WithoutEvaluation(ClassifyTask):
+        """The plain script does not evaluate, so neither does this."""
+
+        def evaluate(self) -> Evaluation:
+            return Evaluation({"accuracy": 0.0})
+
+    return WithoutEvaluation(
+        config, data, new_model(config, data, Randomness(SEED)), torch.device("cpu"), Randomness(SEED)
+    )
+
+
+def catena_epoch(task) -> tuple[float, float]:  # noqa: ANN001
+    """Seconds of one epoch through the loop, and of these the seconds of the work itself."""
+    from catena.randomness import Randomness
+    from catena.training import loop
+    from catena.training.report import SilentReporter
+
+    work = Timer()
+    epoch_of, loss_of = task.epoch, task.loss
+    backward, step = torch.Tensor.backward, loop.Updater.step
+
+    def timed_epoch(number: int):  # noqa: ANN202
+        plan = epoch_of(number)
+        plan.batch = work.around(plan.batch)
+        return plan
+
+    task.epoch, task.loss = work.around(timed_epoch), work.around(loss_of)
+    torch.Tensor.backward, loop.Updater.step = work.around(backward), work.around(step)
+    try:
+        start = time.perf_counter()
+        loop.train(task, task.config.training, None, Randomness(SEED), SilentReporter())
+        return time.perf_counter() - start, work.seconds
+    finally:
+        task.epoch, task.loss = epoch_of, loss_of
+        torch.Tensor.backward, loop.Updater.step = backward, step
+
+
+def plain_parts(config, data):  # noqa: ANN001, ANN201
+    """The plain script's model and data: the same ids, and the batches that Catena plans."""
+    torch.manual_seed(SEED)
+    model = PlainCNN(data.encoding.size, len(data.names))
+    optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0, rho=0.95, eps=1e-6)
+    texts = [data.texts.texts[i].astype(np.int64) for i in range(len(data.labels))]
+    from catena.data.batches import BatchPlan
+    from catena.randomness import Randomness
+
+    def plan(number: int) -> list:
+        lengths = data.texts.lengths[data.train]
+        return [
+            data.train[rows]
+            for rows in BatchPlan.shuffled(lengths, config.batches, Randomness(SEED).numpy("batches", number))
+        ]
+
+    return model, optimizer, texts, plan
+
+
+def peak_memory(side: str, file: Path, threads: int) -> float:
+    """MiB at the highest, of a process that trains one epoch."""
+    command = [sys.executable, __file__, "--alone", side, "--file", str(file), "--threads", str(threads)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def alone(side: str, file: Path) -> None:
+    """Train one epoch on one side. The plain one reads arrays and imports nothing of Catena."""
+    if side == "plain":
+        saved = np.load(file)
+        texts = np.split(saved["flat"].astype(np.int64), saved["offsets"][1:-1])
+        plan = np.split(saved["rows"], saved["ends"])
+        model = PlainCNN(int(saved["n_words"]), 2)
+        optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0, rho=0.95, eps=1e-6)
+        plain_epoch(model, optimizer, texts, saved["labels"], plan)
+    else:
+        catena_epoch(make_task(*prepare(file)))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def save_arrays(file: Path, data, plan: list) -> None:  # noqa: ANN001
+    """What the plain script needs to train one epoch."""
+    corpus = data.texts.texts
+    ends = np.cumsum([len(rows) for rows in plan])[:-1]
+    np.savez(
+        file,
+        flat=corpus.flat,
+        offsets=corpus.offsets,
+        labels=data.labels,
+        rows=np.concatenate(plan),
+        ends=ends,
+        n_words=data.encoding.size,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    folder = os.environ.get("CATENA_DATA", "")
+    parser.add_argument("--file", type=Path, default=Path(folder) / "text_classification" / "rt-polarity.all")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--alone", choices=["plain", "catena"])
+    flags = parser.parse_args()
+    torch.set_num_threads(flags.threads)
+    if not flags.file.is_file():
+        sys.exit(f"{flags.file} is not there: set CATENA_DATA to the folder of the evaluation data")
+    if flags.alone:
+        return alone(flags.alone, flags.file)
+    config, data = prepare(flags.file)
+    model, optimizer, texts, plan = plain_parts(config, data)
+    task = make_task(config, data)
+    plain, ours, own = [], [], []
+    for number in range(1, flags.epochs + 1):
+        plain.append(plain_epoch(model, optimizer, texts, data.labels, plan(number)))
+        seconds, work = catena_epoch(task)
+        ours.append(seconds)
+        own.append((seconds - work) / seconds)
+        print(
+            f"epoch {number}: plain {plain[-1]:.2f} s, Catena {ours[-1]:.2f} s, the loop itself {100 * own[-1]:.1f} %",
+            flush=True,
+        )
+    ratio = statistics.median(ours) / statistics.median(plain)
+    print(f"\n{flags.threads} threads, {len(data.train):,} texts, batches of 50, medians of {flags.epochs} epochs")
+    print(
+        f"seconds of an epoch     plain {statistics.median(plain):.2f}   Catena {statistics.median(ours):.2f}   ratio {ratio:.2f}"
+    )
+    print(f"the loop itself         {100 * statistics.median(own):.1f} % of a step")
+    with tempfile.TemporaryDirectory() as temporary:
+        arrays = Path(temporary) / "arrays.npz"
+        save_arrays(arrays, data, plan(1))
+        files = {"plain": arrays, "catena": flags.file}
+        memory = {side: peak_memory(side, file, flags.threads) for side, file in files.items()}
+    print(
+        f"peak memory, MiB        plain {memory['plain']:.0f}   Catena {memory['catena']:.0f}   ratio {memory['catena'] / memory['plain']:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
