@@ -114,9 +114,7 @@ class TestTagsAlone(ChainLaws):
 
 def small(**changes: object) -> LinearChain:
     case = Case(seed=31)
-    chain = LinearChain(
-        case.draw(2, 4, 3), case.draw(3, 3, salt=1), case.draw(3, salt=2), case.draw(3, salt=3)
-    )
+    chain = LinearChain(case.draw(2, 4, 3), case.draw(3, 3, salt=1), case.draw(3, salt=2), case.draw(3, salt=3))
     return replace(chain, **changes)  # type: ignore[arg-type]
 
 
@@ -193,6 +191,15 @@ class TestPairs:
             assert (chain.sample(2)[:, 0] == -1).all()
 
 
+    def test_an_empty_batch_has_empty_answers(self, backend: str) -> None:
+        with use_backend(backend):
+            chain = small(emissions=torch.zeros(0, 4, 3).double())
+            assert chain.log_partition().shape == (0,)
+            assert chain.marginals().shape == (0, 4, 3)
+            assert chain.argmax().shape == (0, 4)
+            assert chain.sample(2).shape == (2, 0, 4)
+
+
 class TestShapes:
     @pytest.mark.parametrize(
         ("name", "shape"),
@@ -201,9 +208,7 @@ class TestShapes:
     )  # fmt: skip
     def test_tensors_that_do_not_fit_are_named(self, name: str, shape: tuple[int, ...]) -> None:
         kinds = {"lengths": torch.int64, "mask": torch.bool}
-        with pytest.raises(
-            (ShapeError, TypeError), match=name
-        ):  # beartype's error comes first under the import hook
+        with pytest.raises((ShapeError, TypeError), match=name):  # beartype's error comes first under the import hook
             small(**{name: torch.ones(shape, dtype=kinds.get(name, torch.float64))})
 
     def test_values_and_partners_must_be_of_the_kind(self) -> None:
@@ -217,9 +222,7 @@ class TestConstraints:
     labels = ("O", "B-X", "I-X", "B-Y", "I-Y")
 
     def brute(self, chain: LinearChain, row: int, keep) -> float:
-        return log_add(
-            [s for tags, s in listed(chain, row) if keep([self.labels[q] for q in tags if q >= 0])]
-        )
+        return log_add([s for tags, s in listed(chain, row) if keep([self.labels[q] for q in tags if q >= 0])])
 
     def valid_bio(self, labels: list[str]) -> bool:
         return all(
@@ -288,9 +291,7 @@ class TestConstraints:
     def test_mistakes_are_named(self) -> None:
         with pytest.raises(ConfigError, match="the label 'L-X' does not belong to the scheme 'bio'"):
             ChainConstraint.scheme(("O", "L-X"), "bio")
-        with pytest.raises(
-            ShapeError, match=r"constraint's transitions must fit the scores of shape \[3, 3\]"
-        ):
+        with pytest.raises(ShapeError, match=r"constraint's transitions must fit the scores of shape \[3, 3\]"):
             small(constraint=ChainConstraint(transitions=torch.ones(2, 2, dtype=torch.bool)))
 
 
@@ -303,12 +304,23 @@ def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
         assert chain.total(Counting()).tolist() == [81, 9]
         assert chain.total(Boolean()).tolist() == [True, True]
         assert torch.allclose(chain.total(Entropy()), torch.stack((log_z, chain.entropy())))
-        assert torch.allclose(
-            chain.total(Expectation(), value), torch.stack((log_z, chain.expectation(value)))
-        )
+        assert torch.allclose(chain.total(Expectation(), value), torch.stack((log_z, chain.expectation(value))))
         expected = [log_z, chain.expectation(value), chain.expectation(chain), chain.covariance(value, chain)]
         assert torch.allclose(chain.total(Expectation2(), value, chain), torch.stack(expected))
         both = chain.total(Product(Log(), KBest(3)))
         assert torch.allclose(both, torch.cat((log_z[None], chain.topk(3).scores)))
     with pytest.raises(ValueError, match="Expectation takes 1 additive values, but 0 are given"):
         chain.total(Expectation())
+
+
+def test_the_switch_refuses_what_it_cannot_do() -> None:
+    with (
+        use_backend("kernels"),
+        pytest.raises(ValueError, match=r"serves float32 and float64 on the CPU, but .*float16"),
+    ):
+        LinearChain(torch.zeros(2, 2, dtype=torch.float16)).log_partition()
+    with (
+        pytest.raises(ValueError, match="no backend is called 'kernel': did you mean 'kernels'"),
+        use_backend("kernel"),
+    ):
+        pass

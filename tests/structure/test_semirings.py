@@ -43,9 +43,7 @@ SEMIRINGS: dict[str, Semiring] = {
     "second-order expectation": Expectation2(),
     "log × max": Product(Log(), Max()),
     "boolean × 2-best": Product(Boolean(), KBest(2)),
-    "entropy × (counting × second-order expectation)": Product(
-        Entropy(), Product(Counting(), Expectation2())
-    ),
+    "entropy × (counting × second-order expectation)": Product(Entropy(), Product(Counting(), Expectation2())),
 }
 
 every_semiring = pytest.mark.parametrize("name", SEMIRINGS)
@@ -118,9 +116,7 @@ def test_sums_over_any_axis_are_repeated_additions(name: str, data: st.DataObjec
 def test_arrays_of_different_rank_broadcast_from_the_right(name: str, data: st.DataObject) -> None:
     s = SEMIRINGS[name]
     column = torch.stack([element(s, data) for _ in range(3)], dim=-1)
-    matrix = torch.stack(
-        [torch.stack([element(s, data) for _ in range(3)], dim=-1) for _ in range(2)], dim=-2
-    )
+    matrix = torch.stack([torch.stack([element(s, data) for _ in range(3)], dim=-1) for _ in range(2)], dim=-2)
     for both in (s.mul, s.add):
         found = both(matrix, column)
         assert s.shape(found) == (2, 3)

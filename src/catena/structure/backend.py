@@ -45,6 +45,8 @@ def kernels_serve(*tensors: Tensor | None) -> bool:
     if chosen == "reference":
         return False
     given = [x for x in tensors if x is not None]
+    if any(x.numel() == 0 for x in given):  # an empty batch: nothing to be fast at
+        return False
     fit = all(x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) for x in given)
     if chosen == "kernels" and not fit:
         kinds = sorted({f"{x.dtype} on {x.device.type}" for x in given})

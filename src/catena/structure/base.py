@@ -134,9 +134,7 @@ class Structured(ABC):
         """
         mine, theirs = self._wide(), self._same_kind(other)._wide()
         mean = mine._log_partition_and_mean(theirs)[1]
-        return self._narrow(
-            torch.where(mean == NEVER, -NEVER, _or_zero(theirs.log_partition()) - _or_zero(mean))
-        )
+        return self._narrow(torch.where(mean == NEVER, -NEVER, _or_zero(theirs.log_partition()) - _or_zero(mean)))
 
     def kl(self, other: Structured) -> Float[Tensor, "*batch"]:
         """E[log p(y) - log q(y)] under this distribution p, in nats, for ``other`` = q;
@@ -235,8 +233,7 @@ class Structured(ABC):
     def _same_kind(self: S, other: Structured) -> S:
         if type(other) is not type(self):
             raise ShapeError(
-                f"both distributions must be of one kind, but they are {type(self).__name__} and "
-                f"{type(other).__name__}"
+                f"both distributions must be of one kind, but they are {type(self).__name__} and {type(other).__name__}"
             )
         return other
 
@@ -293,8 +290,7 @@ class SemiringProgram(Structured):
         mine = self._spread_over(self.batch_shape)
         if len(values) != semiring.n_values:
             raise ValueError(
-                f"{type(semiring).__name__} takes {semiring.n_values} additive values, "
-                f"but {len(values)} are given"
+                f"{type(semiring).__name__} takes {semiring.n_values} additive values, but {len(values)} are given"
             )
         read = [self._as_value(value) for value in values]
         for value in read:
@@ -325,9 +321,7 @@ class SemiringProgram(Structured):
         return value, spread
 
 
-def _value_and_slopes(
-    function: Callable[..., Tensor], inputs: Sequence[Tensor]
-) -> tuple[Tensor, tuple[Tensor, ...]]:
+def _value_and_slopes(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
     """A function's value and the gradients of its sum. torch.func composes with vmap, no_grad and itself."""
     value, pull = cast(Any, torch.func.vjp(function, *inputs))
     return value, pull(torch.ones_like(value))
@@ -347,9 +341,7 @@ def _with_tensors_of(a: S, b: Structured) -> S:
     They change nothing, and are there to differentiate by.
     """
     tensors = [
-        torch.zeros_like(y).expand(*a.batch_shape, *y.shape[y.dim() - rank :])
-        if x is None and y is not None
-        else x
+        torch.zeros_like(y).expand(*a.batch_shape, *y.shape[y.dim() - rank :]) if x is None and y is not None else x
         for x, y, rank in zip(a.score_tensors(), b.score_tensors(), a.ranks, strict=True)
     ]
     return a.with_score_tensors(tensors)

@@ -19,9 +19,10 @@ from torch import Tensor
 from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.shapes import mask_from_lengths
-from catena.structure.base import SemiringProgram, Structured
+from catena.structure.backend import kernels_serve
+from catena.structure.base import SemiringProgram, Structured, TopK
 from catena.structure.constraints import ChainConstraint, Impossible, check_possible
-from catena.structure.semirings import Semiring
+from catena.structure.semirings import Log, Semiring
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +67,7 @@ class LinearChain(SemiringProgram):
     def __post_init__(self, constraint: ChainConstraint | None, impossible: Impossible) -> None:
         self._check_shapes()
         if constraint is not None:
-            for name, scores in constraint.applied(
-                self.emissions, self.transitions, self.start, self.end
-            ).items():
+            for name, scores in constraint.applied(self.emissions, self.transitions, self.start, self.end).items():
                 object.__setattr__(self, name, scores)
             check_possible(self, impossible)
 
@@ -164,9 +163,46 @@ class LinearChain(SemiringProgram):
         here = (y[..., None] == tags) & real[..., None]
         return ((before[..., None] == tags)[..., :, None] & here[..., None, :]).to(self.emissions.dtype)
 
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        if not kernels_serve(*self.score_tensors()):
+            return self.total(Log())
+        from catena.kernels.chain import log_partition
+
+        return log_partition(*self._rows()).reshape(self.batch_shape)
+
+    def argmax(self) -> Int[Tensor, "*batch t"]:
+        if not kernels_serve(*self.score_tensors()):
+            return super().argmax()
+        from catena.kernels.chain_search import best
+
+        return self._in_place(best(*self._rows()))
+
+    def topk(self, k: int) -> TopK:
+        if not kernels_serve(*self.score_tensors()):
+            return super().topk(k)
+        from catena.kernels.chain_search import top
+
+        tags, found = top(*self._rows(), k)
+        members = torch.stack([self._in_place(tags[:, n]) for n in range(k)])
+        ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
+        return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch t"]:
+        if not kernels_serve(*self.score_tensors()):
+            return super().sample(n, generator)
+        from catena.kernels.chain_search import sample
+
+        rows = self._rows()
+        uniforms = torch.rand(n, *rows[0].shape[:2], dtype=torch.float64, generator=generator)
+        return torch.stack([self._in_place(tags) for tags in sample(*rows, uniforms)])
+
     def marginals(self) -> Float[Tensor, "*batch t k"]:
         """``[..., i, q]`` is the probability of tag ``q`` at ``i``."""
-        return self.gradients([0])[1][0]
+        if not kernels_serve(*self.score_tensors()):
+            return self.gradients([0])[1][0]
+        from catena.kernels.chain import log_partition_and_marginals
+
+        return self._in_place(log_partition_and_marginals(*self._rows())[1])
 
     def pair_marginals(self) -> Float[Tensor, "*batch t k k"]:
         """``[..., i, p, q]`` is the probability of ``q`` at ``i`` after ``p`` at the real position before;
@@ -206,6 +242,49 @@ class LinearChain(SemiringProgram):
         assert here is not None
         best, tags = here.max(dim=-1)
         return torch.where(best > 0.5, tags, -1)
+
+    # --- for the kernels ------------------------------------------------------------------------------------
+
+    def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Emissions, transition tables, start, end and lengths, on one batch axis and with the holes closed."""
+        (t, k), batch = self.emissions.shape[-2:], self.batch_shape
+        emissions, steps = self.emissions, self.steps
+        lengths = emissions.new_full(batch, t, dtype=torch.int64) if self.lengths is None else self.lengths
+        if self.mask is not None:
+            order = self._order()
+            lengths = self.real().sum(-1)
+            emissions = emissions.gather(-2, order[..., None].expand(emissions.shape))
+            if steps is not None:
+                steps = steps.expand(*batch, t, k, k)
+                steps = steps.gather(-3, order[..., None, None].expand(steps.shape))
+        tables = emissions.new_zeros(k, k) if self.transitions is None else self.transitions
+        if steps is None:
+            tables = _grouped(tables, batch, (k, k))
+        else:
+            tables = (tables[..., None, :, :] + steps).expand(*batch, t, k, k).reshape(-1, t, k, k)
+        start = emissions.new_zeros(k) if self.start is None else self.start
+        end = emissions.new_zeros(k) if self.end is None else self.end
+        if start.dim() > 1 or end.dim() > 1:
+            start, end = start.expand(*batch, k), end.expand(*batch, k)
+        start, end = _grouped(start, batch, (k,)), _grouped(end, batch, (k,))
+        return emissions.reshape(-1, t, k), tables, start, end, lengths.expand(batch).reshape(-1)
+
+    def _order(self) -> Int[Tensor, "*batch t"]:
+        """The real positions in front, in their order, then the others."""
+        return (~self.real()).to(torch.int8).argsort(dim=-1, stable=True)
+
+    def _in_place(self, x: Tensor) -> Tensor:
+        """What was computed with the holes closed, back where it belongs:
+
+        ``[n, t, ...]`` to ``[*batch, t, ...]``.
+        """
+        x = x.reshape(*self.batch_shape, *x.shape[1:])
+        if self.mask is None:
+            return x
+        places = self._order().argsort(dim=-1)
+        return x.gather(
+            len(self.batch_shape), places.reshape(*places.shape, *(1 for _ in x.shape[places.dim() :])).expand(x.shape)
+        )
 
     # --- helpers --------------------------------------------------------------------------------------------
 
@@ -250,6 +329,11 @@ class LinearChain(SemiringProgram):
                     f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with emissions "
                     f"of shape {[*batch, t, k]}, but their shape is {list(given.shape)}"
                 )
+
+
+def _grouped(x: Tensor, batch: torch.Size, own: tuple[int, ...]) -> Tensor:
+    """A tensor that all rows share as ``[1, ...]``; one with batch axes as ``[n, ...]``."""
+    return x[None] if x.dim() == len(own) else x.expand(*batch, *own).reshape(-1, *own)
 
 
 def _fits(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:

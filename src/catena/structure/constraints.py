@@ -37,9 +37,7 @@ def check_possible(structure: Structured, impossible: Impossible) -> None:
         rows = empty.nonzero().tolist()
         named = ", ".join(str(row[0] if len(row) == 1 else tuple(row)) for row in rows[:5])
         where = (
-            f" (batch {'row' if len(rows) == 1 else 'rows'} {named}{', …' if len(rows) > 5 else ''})"
-            if rows[0]
-            else ""
+            f" (batch {'row' if len(rows) == 1 else 'rows'} {named}{', …' if len(rows) > 5 else ''})" if rows[0] else ""
         )
         raise ImpossibleError(
             f"the constraint leaves no possible member for {len(rows)} of {empty.numel()} distributions"
@@ -76,9 +74,7 @@ class ChainConstraint:
         U-x alone. The letters E and S (BIOES) and M (BMES) are read as L, U and I.
         """
         if scheme not in get_args(Scheme):
-            raise ConfigError(
-                f"no labelling scheme is called {scheme!r}: {did_you_mean(scheme, get_args(Scheme))}"
-            )
+            raise ConfigError(f"no labelling scheme is called {scheme!r}: {did_you_mean(scheme, get_args(Scheme))}")
         parsed = [_prefix_and_type(label, scheme) for label in labels]
         follows = [[_may_follow(p, q, scheme) for q in parsed] for p in parsed]
         edge = ("O", "")
@@ -110,9 +106,7 @@ class ChainConstraint:
         if self.tags is not None:
             changed["emissions"] = forbid("tags", emissions, self.tags)
         if self.transitions is not None:
-            changed["transitions"] = forbid(
-                "transitions", _or_zeros(transitions, emissions, k, k), self.transitions
-            )
+            changed["transitions"] = forbid("transitions", _or_zeros(transitions, emissions, k, k), self.transitions)
         if self.start is not None:
             changed["start"] = forbid("start", _or_zeros(start, emissions, k), self.start)
         if self.end is not None:

@@ -248,9 +248,7 @@ class Sampling(Log):
         return _SampledSum.apply(x, dim, self.generator)
 
     def star(self, x: Elements) -> Elements:
-        raise DivergentSumError(
-            "the sampling semiring has no closure: draw from the marginals of the log semiring's"
-        )
+        raise DivergentSumError("the sampling semiring has no closure: draw from the marginals of the log semiring's")
 
 
 class _SampledSum(torch.autograd.Function):

@@ -1,0 +1,289 @@
+"""The best chains, the k best, and samples, on the CPU. No back-pointers are kept: the way back asks again.
+
+Arguments are those of :mod:`catena.kernels.chain`; the notation of the loops is that of ``chain_loops``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+from catena.kernels.chain import chains_of, ready
+from catena.kernels.chain_loops import LIMITS, forward, greatest, log_forward
+from catena.kernels.compiled import compiled
+from catena.kernels.ops import fold_vmap
+from catena.kernels.threads import in_row_blocks
+
+
+@njit(nogil=True)
+def _score(emissions: Any, start: Any, end: Any, t: int, q: int, n: int) -> Any:
+    """The score of a tag by itself, the edges of the chain included."""
+    value = emissions[t, q]
+    if t == 0:
+        value += start[q]
+    if t == n - 1:
+        value += end[q]
+    return value
+
+
+@njit(nogil=True)
+def _best_moves(before: Any, moves: Any, here: Any) -> None:
+    """here[q] = max_p before[p] + moves[p, q], four rows at a time."""
+    k = here.shape[0]
+    p = 0
+    while p + 4 <= k:
+        b0, b1, b2, b3 = before[p], before[p + 1], before[p + 2], before[p + 3]
+        row0, row1, row2, row3 = moves[p], moves[p + 1], moves[p + 2], moves[p + 3]
+        for q in range(k):
+            v0, v1, v2, v3 = b0 + row0[q], b1 + row1[q], b2 + row2[q], b3 + row3[q]
+            v0 = v1 if v1 > v0 else v0
+            v2 = v3 if v3 > v2 else v2
+            v0 = v2 if v2 > v0 else v0
+            here[q] = v0 if v0 > here[q] else here[q]
+        p += 4
+    while p < k:
+        b0, row0 = before[p], moves[p]
+        for q in range(k):
+            v0 = b0 + row0[q]
+            here[q] = v0 if v0 > here[q] else here[q]
+        p += 1
+
+
+@njit(nogil=True)
+def _best_ends(emissions: Any, tables: Any, start: Any, end: Any, table: int, stride: int, n: int, best: Any) -> None:
+    """``best[t, q]``:
+
+    The score of the best beginning that ends with ``q`` at ``t``, less that of the best at ``t``.
+    """
+    k = emissions.shape[1]
+    for t in range(n):
+        here, alone = best[t], emissions[t]
+        for q in range(k):
+            here[q] = start[q] if t == 0 else -np.inf
+        if t > 0:
+            _best_moves(best[t - 1], tables[table + t * stride], here)
+        for q in range(k):
+            here[q] += alone[q]
+        if t == n - 1:
+            for q in range(k):
+                here[q] += end[q]
+        top = greatest(here)
+        if top > -np.inf:
+            for q in range(k):
+                here[q] -= top
+
+
+@compiled("3", "3", "2", "2", "i1", "i", "i", "i", "i", "i", "i2")
+def best_rows(
+    emissions: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, stride: int, each_edge: int, low: int,
+    high: int, tags: Any,
+) -> None:  # fmt: skip
+    """The best chain of each row; -1 beyond its length and where none is possible."""
+    _, t_most, k = emissions.shape
+    best = np.empty((t_most, k), emissions.dtype)
+    for r in range(low, high):
+        n, edge = lengths[r], r // each_edge
+        table = r // each * (t_most if stride else 1)
+        for t in range(t_most):
+            tags[r, t] = -1
+        _best_ends(emissions[r], tables, start[edge], end[edge], table, stride, n, best)
+        q = -1
+        for t in range(n - 1, -1, -1):
+            top, choice = -np.inf, -1
+            for p in range(k):
+                value = best[t, p] if q < 0 else best[t, p] + tables[table + (t + 1) * stride, p, q]
+                if value > top:
+                    top, choice = value, p
+            if choice < 0:
+                break
+            q = tags[r, t] = choice
+
+
+@njit(nogil=True)
+def _ranked(before: Any, move: Any, column: int, scores: Any, tags: Any, ranks: Any) -> int:
+    """The best of all ways to come from ``before[p, j]`` over ``move[p, column]``, best first;
+
+    How many there are.
+    """
+    k, width = before.shape
+    n = 0
+    for p in range(k):
+        for j in range(width):
+            value = before[p, j] + (move[p, column] if column >= 0 else 0)
+            if not value > -np.inf or (n == width and value <= scores[n - 1]):
+                break
+            place = min(n, width - 1)
+            while place > 0 and scores[place - 1] < value:
+                scores[place], tags[place], ranks[place] = scores[place - 1], tags[place - 1], ranks[place - 1]
+                place -= 1
+            scores[place], tags[place], ranks[place] = value, p, j
+            n = min(n + 1, width)
+    return n
+
+
+@compiled("3", "3", "2", "2", "i1", "i", "i", "i", "i", "i", "i3", "i1")
+def top_rows(
+    emissions: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, stride: int, each_edge: int, low: int,
+    high: int, tags: Any, found: Any,
+) -> None:  # fmt: skip
+    """The best chains of each row into ``tags[r, n]``, best first, and how many there are."""
+    _, t_most, k = emissions.shape
+    width = tags.shape[1]
+    best = np.empty((t_most, k, width), emissions.dtype)
+    scores, from_tag, from_rank = np.empty(width, emissions.dtype), np.empty(width, np.int64), np.empty(width, np.int64)
+    for r in range(low, high):
+        n, edge = lengths[r], r // each_edge
+        table = r // each * (t_most if stride else 1)
+        for i in range(width):
+            for t in range(t_most):
+                tags[r, i, t] = -1
+        found[r] = 1
+        if n == 0:
+            continue
+        for t in range(n):
+            for q in range(k):
+                count = 1
+                scores[0] = 0
+                if t > 0:
+                    count = _ranked(best[t - 1], tables[table + t * stride], q, scores, from_tag, from_rank)
+                alone = _score(emissions[r], start[edge], end[edge], t, q, n)
+                for j in range(width):
+                    best[t, q, j] = scores[j] + alone if j < count else -np.inf
+        found[r] = _ranked(best[n - 1], tables[table], -1, scores, from_tag, from_rank)
+        for i in range(found[r]):
+            _ranked(best[n - 1], tables[table], -1, scores, from_tag, from_rank)
+            q, j = from_tag[i], from_rank[i]
+            tags[r, i, n - 1] = q
+            for t in range(n - 1, 0, -1):
+                _ranked(best[t - 1], tables[table + t * stride], q, scores, from_tag, from_rank)
+                q, j = from_tag[j], from_rank[j]
+                tags[r, i, t - 1] = q
+
+
+@njit(nogil=True)
+def draw(weights: Any, uniform: float) -> int:
+    """A number drawn in proportion to the weights; -1 where all are 0."""
+    total = 0.0
+    for value in weights:
+        total += value
+    place, running = -1, 0.0
+    for i in range(weights.shape[0]):
+        if weights[i] > 0:
+            place = i
+            running += weights[i]
+            if running > uniform * total:
+                break
+    return place
+
+
+@compiled("3", "3", "2", "3", "3", "i", "i", "i1", "i", "i", "3", "i3", "f", "f")
+def sample_rows(
+    x: Any, weight: Any, shift: Any, moves: Any, matrix: Any, each: int, stride: int, lengths: Any, low: int, high: int,
+    uniforms: Any, tags: Any, sum_least: float, total_least: float,
+) -> None:  # fmt: skip
+    """``tags[i, r]``:
+
+    Chains drawn by ``uniforms[i, r]``, one number for each position, from the last to the first.
+    """
+    _, t_most, k = x.shape
+    a, norms, sums, reach = np.empty((t_most, k)), np.empty(t_most), np.empty(k), np.empty(k, np.bool_)
+    for r in range(low, high):
+        n = lengths[r]
+        table = r // each * (t_most if stride else 1)
+        log_z, exact = forward(
+            x[r], weight[r], shift[r], moves, matrix, table, stride, n, a, norms, sums, reach, sum_least, total_least
+        )
+        if not exact:
+            log_z = log_forward(x[r], moves, table, stride, n, a, sums)
+        for i in range(tags.shape[0]):
+            for t in range(t_most):
+                tags[i, r, t] = -1
+            if log_z == -np.inf:
+                continue
+            q = -1
+            for t in range(n - 1, -1, -1):
+                w = table + (t + 1) * stride
+                if exact:
+                    for p in range(k):
+                        sums[p] = a[t, p] if q < 0 else a[t, p] * matrix[w, p, q]
+                else:
+                    top = -np.inf
+                    for p in range(k):
+                        sums[p] = a[t, p] if q < 0 else a[t, p] + moves[w, p, q]
+                        top = max(top, sums[p])
+                    for p in range(k):
+                        sums[p] = np.exp(sums[p] - top)
+                q = tags[i, r, t] = draw(sums, uniforms[i, r, t])
+
+
+# --- operators ----------------------------------------------------------------------------------------------
+
+
+@torch.library.custom_op("catena::chain_best", mutates_args=())
+def best(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
+    """The tags of the best chain of each row, ``[b, t]``."""
+    arguments, shape = _arrays(emissions, tables, start, end, lengths)
+    tags = torch.empty(emissions.shape[:2], dtype=torch.int64)
+    in_row_blocks(lambda low, high: best_rows(*arguments, low, high, tags.numpy()), shape[0], _work(shape))
+    return tags
+
+
+@torch.library.custom_op("catena::chain_top", mutates_args=())
+def top(
+    emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, n: int
+) -> tuple[Tensor, Tensor]:
+    """The tags of the ``n`` best chains of each row, ``[b, n, t]``, and how many of them there are."""
+    arguments, shape = _arrays(emissions, tables, start, end, lengths)
+    tags = torch.empty((shape[0], n, shape[1]), dtype=torch.int64)
+    found = torch.empty(shape[0], dtype=torch.int64)
+    in_row_blocks(
+        lambda low, high: top_rows(*arguments, low, high, tags.numpy(), found.numpy()), shape[0], 4 * n * _work(shape)
+    )
+    return tags, found
+
+
+def sample(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
+    """Chains drawn from each row, ``[n, b, t]``, by uniform numbers of that shape."""
+    wide = (x.detach().double() for x in (emissions, tables, start, end))
+    chains = chains_of(*ready(*wide, lengths))
+    b, t, k = emissions.shape
+    tags = torch.empty(uniforms.shape, dtype=torch.int64)
+    tensors = (chains.x, chains.x.exp(), chains.shift, chains.moves, chains.moves.exp())
+    arrays, limits = [x.numpy() for x in tensors], LIMITS[np.dtype(np.float64)][:2]
+    more = (chains.each, chains.stride, chains.lengths.numpy())
+    results = (uniforms.double().contiguous().numpy(), tags.numpy())
+    in_row_blocks(
+        lambda low, high: sample_rows(*arrays, *more, low, high, *results, *limits),
+        b, b * t * k * (k + 4 * len(uniforms)),
+    )  # fmt: skip
+    return tags
+
+
+def _arrays(*arguments: Tensor) -> tuple[tuple[Any, ...], tuple[int, int, int]]:
+    emissions, tables, start, end, lengths = ready(*arguments)
+    b, t, k = emissions.shape
+    arrays = tuple(x.numpy() for x in (emissions, tables.view(-1, k, k), start, end, lengths))
+    return (*arrays, b // tables.shape[0], tables.dim() - 3, b // start.shape[0]), (b, t, k)
+
+
+def _work(shape: tuple[int, int, int]) -> int:
+    return shape[0] * shape[1] * shape[2] ** 2
+
+
+@best.register_fake
+def _(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
+    return emissions.new_empty(emissions.shape[:2], dtype=torch.int64)
+
+
+@top.register_fake
+def _(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, n: int) -> Any:
+    b, t, _ = emissions.shape
+    return emissions.new_empty((b, n, t), dtype=torch.int64), emissions.new_empty(b, dtype=torch.int64)
+
+
+fold_vmap(best)
+fold_vmap(top)

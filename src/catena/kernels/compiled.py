@@ -1,0 +1,60 @@
+"""Loops compiled for the two dtypes they serve, each when it is first asked for, and kept on disk.
+
+The argument types are given in advance, so that nothing is ever compiled for arrays of another layout by
+accident:
+
+    @compiled("3", "i1", "f")
+    def loop(scores, lengths, least): ...
+
+``1``, ``2``, ``3``, ``4`` are arrays of the dtype with as many axes; ``i1``, ``d1``, ``b1`` (and so on)
+arrays of integers, of float64 and of booleans; ``f``, ``d``, ``i`` and ``b`` are numbers of these kinds. All
+arrays are contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+from numba import boolean, float32, float64, int64, njit, types
+
+KINDS = {"i": int64, "d": float64, "b": boolean}
+REALS = {np.dtype(np.float32): float32, np.dtype(np.float64): float64}
+
+SUMS = frozenset({"reassoc", "contract", "nsz", "arcp"})
+"""Sums may be reordered and fused, as vector units want it; nothing is assumed about infinities or nan."""
+
+
+def compiled(*shapes: str, fastmath: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a loop that returns nothing. Which dtype it is called with is read off its first argument."""
+
+    def decorate(loop: Callable[..., None]) -> Callable[..., None]:
+        by_dtype: dict[np.dtype[Any], Callable[..., None]] = {}
+
+        def call(*arguments: Any) -> None:
+            dtype = arguments[0].dtype
+            if dtype not in by_dtype:
+                by_dtype[dtype] = _compile(loop, shapes, dtype, fastmath)
+            by_dtype[dtype](*arguments)
+
+        call.__doc__, call.__name__ = loop.__doc__, loop.__name__
+        return call
+
+    return decorate
+
+
+def _compile(
+    loop: Callable[..., None], shapes: Collection[str], dtype: np.dtype[Any], fastmath: Collection[str]
+) -> Callable[..., None]:
+    signature = types.void(*(_type(shape, REALS[dtype]) for shape in shapes))
+    options: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath) or False}
+    try:
+        return njit([signature], cache=True, **options)(loop)
+    except RuntimeError:  # no folder can be written to
+        return njit([signature], **options)(loop)
+
+
+def _type(shape: str, real: Any) -> Any:
+    kind = real if shape[0] in "f1234" else KINDS[shape[0]]
+    return types.Array(kind, int(shape[-1]), "C") if shape[-1].isdigit() else kind
