@@ -57,6 +57,5 @@ def masked_softmax(
 def log1mexp(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """log(1 - exp(x)) for x <= 0, accurate at both ends (Mächler 2012, eq. 7); at 0 -inf with gradient 0."""
     small = x > -math.log(2.0)
-    near_zero = torch.where(small, x, -1.0)
-    far = torch.where(small, -1.0, x)
-    return torch.where(small, safe_log(-torch.expm1(near_zero)), torch.log1p(-far.exp()))
+    far = torch.where(small, -1.0, x)  # log1p has a nan gradient at 0, also behind a where
+    return torch.where(small, safe_log(-torch.expm1(x)), torch.log1p(-far.exp()))

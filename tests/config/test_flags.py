@@ -40,6 +40,42 @@ def test_the_table_has_short_names_where_only_one_key_ends_so() -> None:
     assert flag_table(Lstm).keys() == {"kind", "d_hidden", "peepholes"}
 
 
+def test_short_names_are_those_of_the_kinds_that_are_chosen() -> None:
+    assert flag_table(House)["windows"].dotted == "model.windows"  # convolution is the default
+    assert "peepholes" not in flag_table(House)
+    chosen = flag_table(House, {"model": {"kind": "recurrent"}})
+    assert chosen["cell"].dotted == "model.cell.kind"
+    assert chosen["peepholes"].dotted == "model.cell.peepholes"
+    assert "windows" not in chosen
+    assert "reset" in flag_table(House, {"model": {"kind": "recurrent", "cell": {"kind": "gru"}}})
+
+
+def test_the_highest_of_several_keys_has_the_short_name() -> None:
+    class Deep(Config):
+        optimiser: Optimiser = Optimiser()
+        inner: House = House()
+
+    assert flag_table(Deep)["rate"].dotted == "optimiser.rate"
+    assert flag_table(Deep)["seed"].dotted == "inner.seed"
+
+    class Twins(Config):
+        one: Optimiser = Optimiser()
+        two: Optimiser = Optimiser()
+
+    assert "rate" not in flag_table(Twins)
+
+
+def test_short_names_follow_the_kinds_that_other_flags_choose() -> None:
+    for line in ("--model recurrent --cell gru --reset before", "--reset before --cell gru --model recurrent"):
+        assert flagged(House, line).model == Recurrent(cell=Gru(reset="before"))
+    settings = "-s reset=before -s cell=gru -s model=recurrent"
+    assert flagged(House, settings).model == Recurrent(cell=Gru(reset="before"))
+    taken, rest = split_flags(House, ["--peepholes"], {"model": {"kind": "recurrent"}})
+    assert [(key.dotted, text) for key, text in taken] == [("model.cell.peepholes", "true")]
+    assert rest == []
+    assert split_flags(House, ["--peepholes"])[1] == ["--peepholes"]
+
+
 @pytest.mark.parametrize(
     ("line", "name", "value"),
     [

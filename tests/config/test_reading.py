@@ -35,6 +35,19 @@ def test_defaults_of_sections_inside_sections_are_kept_too() -> None:
     assert changed.model == Recurrent(cell=Lstm(), dropout=0.3)
 
 
+def test_a_default_made_by_a_factory_gives_its_kind_alone() -> None:
+    class Made(Config):
+        model: Annotated[Recurrent | Convolution, Field(discriminator="kind")] = Field(
+            default_factory=lambda: Convolution(windows=(9,))
+        )
+        optimiser: Optimiser = Field(default_factory=lambda: Optimiser(rate=7.0))
+
+    config = parse(Made, {"model": {"dropout": 0.1}, "optimiser": {"momentum": 0.5}})
+    assert config.model == Convolution(dropout=0.1)
+    assert config.optimiser == Optimiser(momentum=0.5)
+    assert parse(Made, {}).optimiser.rate == 7.0
+
+
 def test_parsing_leaves_the_given_values_alone() -> None:
     data = {"optimiser": {"momentum": 0.5}, "early": "none"}
     parse(House, data)

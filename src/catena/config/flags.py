@@ -45,11 +45,19 @@ def split_flags(
     true and false, and ``-s key=value``. A value that begins with a hyphen and a letter needs the ``=`` form.
     ``data`` are the values that the flags will be put over: they and the flags say which kinds short names are of.
     """
-    kinds = [(key, text) for key, text in _split(flag_table(schema, data), argv)[0] if key.path[-1] == KIND]
-    return _split(flag_table(schema, override(data or {}, kinds)), argv)
+    table = flag_table(schema, data)
+    for _ in argv:  # a kind may bring a section whose short name sets the next kind
+        kinds = {name: key for name, key in table.items() if key.path[-1] == KIND}
+        before, table = table, flag_table(schema, override(data or {}, _split(kinds, argv, only_these=False)[0]))
+        if table.keys() == before.keys():
+            break
+    return _split(table, argv)
 
 
-def _split(table: Mapping[str, Key], argv: Sequence[str]) -> tuple[list[tuple[Key, str]], list[str]]:
+def _split(
+    table: Mapping[str, Key], argv: Sequence[str], only_these: bool = True
+) -> tuple[list[tuple[Key, str]], list[str]]:
+    """The flags of a table, and the rest; ``only_these`` refuses other names after ``-s``."""
     taken: list[tuple[Key, str]] = []
     rest: list[str] = []
     words = list(argv)
@@ -59,7 +67,7 @@ def _split(table: Mapping[str, Key], argv: Sequence[str]) -> tuple[list[tuple[Ke
             rest += [word, *words]
             break
         if word in ("-s", "--set"):
-            word = "--" + _setting(word, words, table)
+            word = "--" + _setting(word, words, table if only_these else None)
         name, has_value, value = word[2:].partition("=")
         name = name.replace("-", "_")
         if not word.startswith("--"):
@@ -75,14 +83,14 @@ def _split(table: Mapping[str, Key], argv: Sequence[str]) -> tuple[list[tuple[Ke
     return taken, rest
 
 
-def _setting(flag: str, words: list[str], table: Mapping[str, Key]) -> str:
-    """The ``key=value`` after ``-s``, once its key is known."""
+def _setting(flag: str, words: list[str], table: Mapping[str, Key] | None) -> str:
+    """The ``key=value`` after ``-s``, once its key is known to the table, if there is one."""
     setting = words.pop(0) if words else ""
     name, equals, value = setting.partition("=")
     name = name.replace("-", "_")
     if not equals:
         raise ConfigError(f"{flag} needs key=value, but {repr(setting) if setting else 'nothing'} follows it")
-    if name not in table:
+    if table is not None and name not in table:
         raise ConfigError(f"{name} is not a known key: {did_you_mean(name, table)}")
     return f"{name}={value}"
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from catena.config.explain import problems
-from catena.config.schema import KIND, NONE, Config, Key, kind_of, sections_in
+from catena.config.schema import KIND, NONE, Config, Key, default_of, kind_of, sections_in
 from catena.errors import ConfigError
 
 C = TypeVar("C", bound=Config)
@@ -70,10 +70,12 @@ def _filled(schema: type[Config], data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filled_section(field: FieldInfo, classes: tuple[type[Config], ...], given: Mapping[str, Any]) -> dict[str, Any]:
-    # A default made by a factory is not laid under what is given: it may fill in values that depend on the others.
-    default = field.default
+    default = default_of(field)
     if isinstance(default, Config) and given.get(KIND, kind_of(type(default))) == kind_of(type(default)):
-        given = _put_over(_values_set(default), given)
+        below = _values_set(default)
+        if field.default_factory is not None:  # it may fill in values that depend on others: take its kind alone
+            below = {name: value for name, value in below.items() if name == KIND}
+        given = _put_over(below, given)
     chosen = classes if len(classes) == 1 else [c for c in classes if kind_of(c) == given.get(KIND)]
     return _filled(chosen[0], given) if chosen else dict(given)
 

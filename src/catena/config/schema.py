@@ -105,10 +105,16 @@ def chosen_paths(
             continue
         inner = data.get(name)
         inner = inner if isinstance(inner, Mapping) else {}
-        default = getattr(field.get_default(call_default_factory=True), KIND, None)
-        kind = inner.get(KIND, default)
+        kind = inner.get(KIND, getattr(default_of(field), KIND, None))
         for section in [s for s in sections if kind_of(s) == kind] or sections:
             yield from chosen_paths(section, inner, (*prefix, name))
+
+
+def default_of(field: FieldInfo) -> Any:
+    """The default of a field, made anew if a factory makes it; None if there is none, or it depends on other values."""
+    if field.is_required() or getattr(field, "default_factory_takes_validated_data", False):  # since pydantic 2.10
+        return None
+    return field.get_default(call_default_factory=True)
 
 
 def _merge(first: Key, second: Key) -> Key:

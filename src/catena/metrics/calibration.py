@@ -83,8 +83,7 @@ def temperature_loss(logits: Rows, labels: Ids, temperature: float) -> Score:
 
 
 def fit_temperature(logits: Rows, labels: Ids) -> float:
-    """The temperature with the least negative log-likelihood, from 0.01 to 100; 1 if all of them do equally
-    well.
+    """The temperature with the least negative log-likelihood, from 0.01 to 100; 1 if all do equally well.
 
     Several yes/no labels are two labels each: give the rows (0, logit), and 1 for yes.
     """

@@ -22,6 +22,7 @@ probabilities in ``probabilities``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -156,10 +157,10 @@ def _tally(
 
 
 def listed_labels(labels: Labels) -> tuple[Hashable, ...]:
+    """The labels in the order given, once none of them is listed twice."""
     names = tuple(labels.tolist() if isinstance(labels, np.ndarray) else labels)
-    twice = [label for label in dict.fromkeys(names) if names.count(label) > 1]
-    if twice:
-        raise DataError(f"each label must be listed once, but {', '.join(map(repr, twice))} is listed twice")
+    if twice := [repr(label) for label, times in Counter(names).items() if times > 1]:
+        raise DataError(f"each label must be listed once, but {', '.join(twice)} is listed twice")
     return names
 
 
