@@ -36,8 +36,7 @@ _BLANKS_MEAN_NOTHING = ("text", "tsv-label", "kim", "fasttext", "csv", "tsv", "j
 
 @dataclass(frozen=True)
 class FileReport:
-    """What the doctor says of one file. ``labels`` are counted under the name ``label_kind``: labels, tags,
-    …"""
+    """What the doctor says of one file. ``labels`` are counted under the name ``label_kind``: labels, tags, …"""
 
     path: str
     format: str

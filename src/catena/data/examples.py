@@ -107,8 +107,7 @@ class ConlluSentence:
         return tuple(row for row in self.rows if "." in row.id)
 
     def comment(self, key: str) -> str | None:
-        """The value of a ``# key = value`` comment, such as ``text`` or ``sent_id``; None if there is
-        none."""
+        """The value of a ``# key = value`` comment, such as ``text`` or ``sent_id``; None if there is none."""
         for line in self.comments:
             name, equals, value = line[1:].partition("=")
             if equals and name.strip() == key:
@@ -130,8 +129,7 @@ class Tree:
     place: Place
 
     def leaves(self) -> Iterator[Tree]:
-        """The nodes that hold a word, from left to right. Trees may be deeper than Python's stack, so there
-        is none."""
+        """The nodes that hold a word, from left to right. Trees may be deeper than Python's stack, so there is none."""
         waiting = [self]
         while waiting:
             node = waiting.pop()
@@ -149,8 +147,7 @@ Example = Text | LabelledText | ParallelText | Columns | ConlluSentence | Tree
 
 
 def text_of(example: Example) -> str:
-    """The text of any example, its tokens joined by blanks where it has tokens; the source of parallel
-    text."""
+    """The text of any example, its tokens joined by blanks where it has tokens; the source of parallel text."""
     if isinstance(example, (Text, LabelledText)):
         return example.text
     if isinstance(example, ParallelText):

@@ -185,8 +185,7 @@ def encoding_of(path: Path | str, first_bytes: bytes, encoding: str | None) -> s
         io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # refuses codecs such as base64, which give no text
     except (LookupError, ValueError):
         raise FormatError(
-            f"there is no text encoding {encoding!r}, asked for to read {path}: known are utf-8, utf-16, "
-            f"latin-1, "
+            f"there is no text encoding {encoding!r}, asked for to read {path}: known are utf-8, utf-16, latin-1, "
             "cp1252, gb18030, shift_jis and the others that Python knows"
         ) from None
     if marked is None:
@@ -194,8 +193,7 @@ def encoding_of(path: Path | str, first_bytes: bytes, encoding: str | None) -> s
     family = marked.removesuffix("-sig")
     if not asked.startswith(family):
         raise FormatError(
-            f"{path} begins with the byte-order mark of {family}, but the encoding {encoding!r} was asked "
-            f"for: "
+            f"{path} begins with the byte-order mark of {family}, but the encoding {encoding!r} was asked for: "
             "leave the encoding out"
         )
     return marked
@@ -228,8 +226,7 @@ def _checked(path: Path | str, lines: Iterator[tuple[int, str]], encoding: str |
 
 
 def check_line(path: Path | str, number: int, line: str, encoding: str | None) -> None:
-    """Raise :class:`FormatError` if a line holds a NUL or a byte that could not be decoded (``U+DC00 +
-    byte``)."""
+    """Raise :class:`FormatError` if a line holds a NUL or a byte that could not be decoded (``U+DC00 + byte``)."""
     # isascii() is a flag of the string, so the search runs over other lines only.
     if not line.isascii() and (bad := _UNDECODED.search(line)):
         raise _not_decoded(path, number, line, bad.start(), encoding)

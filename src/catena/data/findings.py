@@ -78,8 +78,7 @@ _UNDECODED = re.compile("[\udc80-\udcff]")
 
 
 class CharacterTroubles:
-    """Broken encodings and odd characters, line by line (bytes that are not text come as ``U+DC00 +
-    byte``)."""
+    """Broken encodings and odd characters, line by line (bytes that are not text come as ``U+DC00 + byte``)."""
 
     def __init__(self) -> None:
         self.undecoded, self.replaced, self.mojibake = Lines(), Lines(), Lines()

@@ -115,8 +115,7 @@ class LineIndex:
 
 
 def _after_line_ends(stream: io.BufferedReader, begin: int) -> Iterator[Int64[np.ndarray, "n"]]:
-    """The offsets that follow a line end (LF, CRLF or CR), and the end of the file if its last line has
-    none."""
+    """The offsets that follow a line end (LF, CRLF or CR), and the end of the file if its last line has none."""
     stream.seek(begin)
     offset = last = begin
     ends_in_cr = False

@@ -92,19 +92,16 @@ class Tally:
         return self.read - len(self.dropped)
 
     def counts(self, used: int) -> Counts:
-        """The counts, with ``used`` counted by the caller: an error if an example was lost or came from
-        nowhere."""
+        """The counts, with ``used`` counted by the caller: an error if an example was lost or came from nowhere."""
         if used != self.used:
             raise RuntimeError(
-                f"the counts do not reconcile: {self.read:,} examples were read and {len(self.dropped):,} "
-                f"dropped, "
+                f"the counts do not reconcile: {self.read:,} examples were read and {len(self.dropped):,} dropped, "
                 f"so {self.used:,} must be used, but there are {used:,}"
             )
         return Counts(self.read, used, dict(Counter(dropped.reason for dropped in self.dropped)))
 
     def write(self, path: Path) -> None:
-        """Write file, line, reason and text of what was dropped as TSV; the file appears whole or not at
-        all."""
+        """Write file, line, reason and text of what was dropped as TSV; the file appears whole or not at all."""
         rows = [("file", "line", "reason", "text")]
         rows += [(d.place.file, str(d.place.line), d.reason, d.text) for d in self.dropped]
         content = "".join("\t".join(map(_one_field, row)) + "\n" for row in rows)

@@ -17,8 +17,7 @@ from catena.data.readers.signs import brackets_sign, hint
 from catena.errors import FormatError
 
 MOST_LINES = 10_000
-"""Lines that one tree may span. A bracket that is never closed would otherwise swallow the rest of the
-file."""
+"""Lines that one tree may span. A bracket that is never closed would otherwise swallow the rest of the file."""
 
 _PART = re.compile(r"[()]|[^() \t]+")
 _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}

@@ -25,8 +25,7 @@ _MOST_DIGITS = 9
 
 
 def read(path: Path | str, *, encoding: str | None = None) -> Iterator[ConlluSentence]:
-    """Yield the sentences. Words must be numbered from 1 without a gap, and heads must be words of the
-    sentence."""
+    """Yield the sentences. Words must be numbered from 1 without a gap, and heads must be words of the sentence."""
     comments: list[str] = []
     rows: list[tuple[int, str]] = []
     number = 0

@@ -1,5 +1,4 @@
-"""Folders written by ``save_to_disk`` of Hugging Face ``datasets``, read with pyarrow alone (the extra
-``parquet``)."""
+"""Folders written by ``save_to_disk`` of Hugging Face ``datasets``, read with pyarrow alone (the extra ``parquet``)."""
 
 from __future__ import annotations
 

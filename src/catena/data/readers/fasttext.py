@@ -14,8 +14,7 @@ PREFIX = "__label__"
 
 
 def read(path: Path | str, *, prefix: str = PREFIX, encoding: str | None = None) -> Iterator[LabelledText]:
-    """Yield one example for each line. A blank line is one without text and label, so that counts
-    reconcile."""
+    """Yield one example for each line. A blank line is one without text and label, so that counts reconcile."""
     with open_text(path, encoding) as lines:
         for number, line in lines:
             yield parse(line, Place(str(path), number), prefix=prefix)

@@ -11,8 +11,7 @@ from catena.data.readers.sample import Sample, Sign
 
 @dataclass(frozen=True)
 class Format:
-    """One file format. ``read(path, …)`` takes the format's own options by name, such as those a Sign
-    holds."""
+    """One file format. ``read(path, …)`` takes the format's own options by name, such as those a Sign holds."""
 
     name: str
     title: str

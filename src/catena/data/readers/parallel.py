@@ -54,8 +54,7 @@ def _count(lines: Iterator[tuple[int, str]]) -> int:
 
 def _uneven(path: Path | str, n: int, target: Path | str, m: int) -> FormatError:
     return FormatError(
-        f"{path} has {n:,} lines and {target} has {m:,}: line i of one must be the counterpart of line i of "
-        f"the other, "
+        f"{path} has {n:,} lines and {target} has {m:,}: line i of one must be the counterpart of line i of the other, "
         "so both must have as many. Look for a line that was broken or lost"
     )
 

@@ -52,8 +52,7 @@ def read_arrow(
     separator: str | None,
     labelled: bool,
 ) -> Iterator[LabelledText]:
-    """The examples of Parquet or Arrow files in a row. Errors and places say ``shown``, which the user
-    knows."""
+    """The examples of Parquet or Arrow files in a row. Errors and places say ``shown``, which the user knows."""
     row = 0
     for file in files:
         names, described = _described(shown, file)

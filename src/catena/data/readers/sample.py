@@ -22,8 +22,7 @@ class Sample:
     head: bytes = b""
     lines: Sequence[str] = ()
     later: Sequence[str] = ()
-    """Lines from the middle and the end, where the file can be entered there. A file sorted by label needs
-    them."""
+    """Lines from the middle and the end, where the file can be entered there. A file sorted by label needs them."""
     whole: bool = True
     """Whether the head is all of the file."""
     is_folder: bool = False
@@ -52,8 +51,7 @@ class Sign:
 
 
 def take_sample(path: Path | str, encoding: str | None = None) -> Sample:
-    """The first 128 KiB of a file and, of one that is not compressed, 32 KiB from its middle and from its
-    end."""
+    """The first 128 KiB of a file and, of one that is not compressed, 32 KiB from its middle and from its end."""
     path = Path(path)
     with explained(path):
         if path.is_dir():

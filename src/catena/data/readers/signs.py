@@ -132,8 +132,7 @@ def _inner_breaks(lines: Sequence[str]) -> int:
 
 
 def _column_rows(sample: Sample) -> tuple[list[list[str]], str]:
-    """The rows of a column file, without ``-DOCSTART-`` and comments, and whether tabs or blanks part the
-    fields."""
+    """The rows of a column file, without ``-DOCSTART-`` and comments, and whether tabs or blanks part the fields."""
     lines = [line for line in sample.filled if not line.startswith("-DOCSTART-")]
     plain = [line for line in lines if not line.startswith("#")]
     if not plain:
@@ -145,8 +144,7 @@ def _column_rows(sample: Sample) -> tuple[list[list[str]], str]:
 
 
 def column_fields(line: str, separator: str) -> list[str]:
-    """The fields of a row without the blanks around them. Blanks are the space and the tab, no other white
-    space."""
+    """The fields of a row without the blanks around them. Blanks are the space and the tab, no other white space."""
     if separator == "tab":
         return [part.strip(" ") for part in line.rstrip(" \t").split("\t")]
     return [part for part in line.replace("\t", " ").split(" ") if part]
@@ -234,15 +232,13 @@ def no_sign(sample: Sample) -> str:
     """Why a text file fits no format."""
     if _is_json_document(sample):
         return (
-            f"{sample.path} looks like one JSON document, not one object in each line: write its items one "
-            f"to a line "
+            f"{sample.path} looks like one JSON document, not one object in each line: write its items one to a line "
             "(jq -c '.[]' does it)"
         )
     if any("\t" in line for line in sample.filled):
         widths = sorted({line.count("\t") + 1 for line in sample.filled})
         return (
-            f"{sample.path} has lines of {listed(widths)} tab-separated fields, and neither a header nor "
-            f"the values "
+            f"{sample.path} has lines of {listed(widths)} tab-separated fields, and neither a header nor the values "
             "show which is the text: name the format"
         )
     return f"{sample.path} holds almost nothing but numbers, and no header: name the format and the columns"
