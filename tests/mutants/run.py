@@ -37,6 +37,7 @@ COPIED = ("src", "tests", "pyproject.toml")
 KEYS = {"file", "find", "replace", "tests", "why"}
 PASSED, FAILED = 0, 1  # pytest's exit codes; 2 and above mean that it could not run the tests
 TAIL = 15
+PLUGIN = "tests.mutants.no_shrinking"
 
 
 class MutantError(Exception):
@@ -104,7 +105,8 @@ def run_tests(tree: Path, tests: Sequence[str], timeout: float) -> tuple[int | N
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     with tempfile.TemporaryDirectory() as cache:
         environment["NUMBA_CACHE_DIR"] = cache
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+        plugin = ["-p", PLUGIN] if (tree / PLUGIN.replace(".", "/")).with_suffix(".py").exists() else []
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *plugin, *tests]
         try:
             done = subprocess.run(
                 command,

@@ -143,3 +143,17 @@ def test_it_runs_as_a_script() -> None:
     done = subprocess.run([sys.executable, run.__file__, "--list"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == len(run.read_mutants(Path(run.__file__).parent))
+
+
+def test_hypothesis_does_not_shrink_under_the_plugin(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+    plugin = tree / (run.PLUGIN.replace(".", "/") + ".py")
+    plugin.write_text((Path(run.__file__).parent / "no_shrinking.py").read_text())
+    (tree / "tests/test_sums.py").write_text(
+        "import hypothesis\n\n\ndef test_phases():\n"
+        "    shrinks = hypothesis.Phase.shrink in hypothesis.settings.default.phases\n"
+        "    assert not shrinks and hypothesis.settings().max_examples == hypothesis.settings.default.max_examples\n"
+    )
+    assert run.run_tests(tree, ["tests/test_sums.py"], 60)[0] == run.PASSED
+    plugin.unlink()
+    assert run.run_tests(tree, ["tests/test_sums.py"], 60)[0] == run.FAILED
