@@ -183,7 +183,8 @@ def write_checkpoint(
         (unfinished / STATE).write_text(as_json(dict(state or {})), encoding="utf-8")
         _write_tensors(unfinished / WEIGHTS, alone)
         if training is not None:
-            _write_tensors(unfinished / TRAINING, _without_twins(training)[0])
+            apart, twins = _without_twins(training)
+            _write_tensors(unfinished / TRAINING, apart | {n: apart[same].clone() for n, same in twins.items()})
 
     return _write_whole(folder, fill, model)
 
@@ -399,9 +400,7 @@ def read_meta(run: Path) -> dict[str, Any]:
     if not run.exists():
         raise CheckpointError(f"there is no run {run}{_near(run)}")
     if not path.exists():
-        raise CheckpointError(
-            f"{run} is not a run: it has no {META}. Name the folder that 'catena train' wrote"
-        )
+        raise CheckpointError(f"{run} is not a run: it has no {META}. Name the folder that 'catena train' wrote")
     try:
         meta = json.loads(path.read_text(encoding="utf-8"))
         version = meta["format_version"]
@@ -424,9 +423,7 @@ def pointed(run: Path, name: str) -> Path:
     else:
         target = run / os.readlink(pointer) if pointer.is_symlink() else pointer
     if not target.is_dir():
-        raise CheckpointError(
-            f"{pointer} points to {target}, which is missing. Choose another checkpoint of the run"
-        )
+        raise CheckpointError(f"{pointer} points to {target}, which is missing. Choose another checkpoint of the run")
     return target
 
 

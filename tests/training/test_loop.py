@@ -167,6 +167,27 @@ def test_when_it_evaluates_and_ends(values: dict[str, Any], steps: list[int], re
     assert (outcome.reason, outcome.steps) == (reason, steps[-1])
 
 
+def test_the_last_evaluation_fits_into_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step takes a second and an evaluation three: after the fourth step one just fits."""
+    now = [0.0]
+    monkeypatch.setattr("catena.training.clock.time.monotonic", lambda: now[0])
+
+    class Slow(TinyTask):
+        def loss(self, batch: Batch) -> LossOutput:
+            now[0] += 1
+            return super().loss(batch)
+
+        def evaluate(self) -> Evaluation:
+            now[0] += 3
+            return super().evaluate()
+
+    recorder = Recorder()
+    settings = TrainingSettings(max_time="10s", eval_every=2, patience=0)
+    outcome = train(Slow(), settings, None, Randomness(0), recorder)
+    assert [event.progress.step for event in recorder.evaluations] == [2, 4]
+    assert (outcome.reason, outcome.seconds) == ("max_time", 10.0)
+
+
 def test_it_stops_when_patience_runs_out_and_goes_back_to_the_best() -> None:
     recorder = Recorder()
     task = TinyTask(scores=[0.1, 0.5, 0.5, 0.4, 0.3, 0.9])
@@ -245,13 +266,19 @@ def test_a_loss_that_is_nan_names_its_step_and_spares_the_checkpoints(
 # --- checkpoints ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scores", [[0.0, 0.0], [-math.inf, 0.0], [math.nan, math.nan], [-5.0, -6.0]])
-def test_best_and_last_exist_after_the_first_evaluation_whatever_the_score(tmp_path: Path, scores: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [([0.0, 0.0], 1), ([-math.inf, 0.0], 2), ([math.nan, math.nan], 1), ([-5.0, -6.0], 1), ([0.0, 0.1], 2)],
+)
+def test_best_and_last_exist_after_the_first_evaluation_whatever_the_score(
+    tmp_path: Path, scores: list[float], best: int
+) -> None:
     run = new_run(tmp_path)
-    outcome = go(TinyTask(scores=scores), run, max_steps=1)
-    assert open_checkpoint(run.path / "best").folder == open_checkpoint(run.path / "last").folder
-    assert outcome.best == run.folder_of(1)
-    json.loads((run.path / "metrics.jsonl").read_text(), parse_constant=lambda c: pytest.fail(f"{c} is no JSON"))
+    outcome = go(TinyTask(scores=scores), run, max_steps=2, eval_every=1)
+    assert outcome.best == open_checkpoint(run.path / "best").folder == run.folder_of(best)
+    assert open_checkpoint(run.path / "last").folder == run.folder_of(2)
+    for line in (run.path / "metrics.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
 
 
 def test_a_score_that_is_nan_is_never_better_and_always_worse() -> None:

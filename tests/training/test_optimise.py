@@ -78,6 +78,7 @@ def model_with_everything() -> nn.Module:
             "batch_norm": nn.BatchNorm1d(3),
             "prelu": nn.PReLU(3),
             "output": nn.Linear(3, 2),
+            "distances": nn.ParameterDict({"bias_table": torch.ones(2, 3)}),
         }
     )
 

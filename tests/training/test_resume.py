@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from catena.checkpoint import open_checkpoint
 from catena.randomness import Randomness
 from catena.training.loop import resume, train
 from catena.training.report import LinesReporter, SilentReporter
 from catena.training.run import open_run
 from catena.training.settings import TrainingSettings
 from tests.laws.resume_laws import Doomed, Killed, die, fresh_run, go_on, killed_anywhere_ends_the_same, same_end
-from tests.training.tiny import TinyTask, make_settings, make_task
+from tests.training.tiny import TiedModel, TinyTask, make_settings, make_task
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -31,13 +32,28 @@ ROOT = Path(__file__).parent.parent.parent
         {"optimizer": "sgd", "momentum": 0.9, "eval_every": 5, "schedule": "cosine", "warmup_steps": 3},
         {"optimizer": "adagrad", "eval_every": 4, "accumulate": 2, "average_last": 2},
         {"optimizer": "adadelta", "ema": 0.9, "save_every": 4, "max_norm": 0.5},
-        {"optimizer": "adam", "schedule": "plateau", "plateau_patience": 1, "eval_every": 2, "keep_best": 2},
+        {"optimizer": "adam", "schedule": "plateau", "plateau_patience": 3, "eval_every": 1, "keep_best": 2},
     ],
     ids=lambda s: "-".join(str(v) for v in s.values()),
 )
 def test_killed_at_any_step_a_resumed_run_ends_the_same(settings: dict, tmp_path: Path) -> None:
     whole = TrainingSettings(**{"max_epochs": 3, "patience": 0, **settings})
     killed_anywhere_ends_the_same(lambda: TinyTask(seed=1), whole, tmp_path, kills=[1, 5, 9, 17])
+
+
+@pytest.mark.parametrize("average", [{}, {"ema": 0.9}, {"average_last": 3}])
+def test_tied_weights_and_buffers_survive(average: dict, tmp_path: Path) -> None:
+    def tied() -> TinyTask:
+        task = TinyTask(seed=1)
+        torch.manual_seed(2)
+        task._model = TiedModel()
+        return task
+
+    settings = TrainingSettings(max_epochs=3, eval_every=2, **average)
+    killed_anywhere_ends_the_same(tied, settings, tmp_path, kills=[8])
+    fresh = tied()
+    open_checkpoint(tmp_path / "whole").load_into(fresh.model)
+    assert fresh.model.get_buffer("batches").item() > 0
 
 
 def test_a_run_that_is_killed_again_and_again_still_ends_the_same(tmp_path: Path) -> None:

@@ -27,6 +27,22 @@ class TinyModel(nn.Module):
         return self.output(self.dropout(self.norm(self.embedding(ids).mean(1).tanh())))
 
 
+class TiedModel(TinyModel):
+    """The same, with a second name for the table and a buffer that counts the batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.twin = nn.Embedding(12, 4)
+        self.twin.weight = self.embedding.weight
+        self.batches: Tensor
+        self.register_buffer("batches", torch.tensor(0))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        if self.training:
+            self.batches += 1
+        return super().forward(ids) + self.twin(ids).mean()
+
+
 @dataclass(frozen=True)
 class TinyPlan(EpochPlan):
     ids: Tensor

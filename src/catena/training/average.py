@@ -122,9 +122,9 @@ class MeanOfLast(Averaging):
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         self.kept.clear()
-        for i in range(1 + max((int(key.partition("/")[0]) for key in tensors), default=-1)):
-            prefix = f"{i}/"
-            self.kept.append({k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)})
+        homes = {name: t.device for name, t in self.model.state_dict().items()}
+        for i in range(len(tensors) // len(homes)):
+            self.kept.append({name: tensors[f"{i}/{name}"].to(home) for name, home in homes.items()})
 
 
 def build_averaging(settings: TrainingSettings, model: nn.Module) -> Averaging:

@@ -102,6 +102,7 @@ class Loop:
         self.clock = Clock()
         self.max_seconds = settings.max_seconds
         self.saved_step = -1
+        self.evaluation_seconds = 0.0
 
     # --- from start to end ----------------------------------------------------------------------------------
 
@@ -165,7 +166,9 @@ class Loop:
             return "max_steps"
         if settings.max_epochs is not None and state.epoch > settings.max_epochs:
             return "max_epochs"
-        if self.max_seconds is not None and state.step and self.clock.seconds() >= self.max_seconds:
+        # The last evaluation must fit into the time too; it will take about as long as the one before.
+        spent = self.clock.seconds() + self.evaluation_seconds
+        if self.max_seconds is not None and state.step and spent >= self.max_seconds:
             return "max_time"
         return ""
 
@@ -241,8 +244,10 @@ class Loop:
         state = self.state
         self._read_losses()
         progress = self._progress()
+        began = self.clock.seconds()
         self.averaging.before_evaluation()
         evaluation = self._scores()
+        self.evaluation_seconds = self.clock.seconds() - began
         is_best = self._is_best(evaluation.scores[self.metric])
         state.stale = 0 if is_best else state.stale + 1
         if is_best:
