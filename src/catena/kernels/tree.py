@@ -1,0 +1,139 @@
+"""Sums over span trees on the CPU: log Z and its gradient in one pass, as operators of torch.
+
+Rows of the batch lie on the first axis: ``scores`` are ``[b, t, t, k]``. All is computed in float64, whatever the
+dtype. Kept for the backward pass: the marginals, one tensor the size of the scores.
+
+The loops are in :mod:`catena.kernels.tree_loops`. The second derivative is taken through :func:`plain_log_partition`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
+from catena.kernels.threads import in_row_blocks
+from catena.kernels.tree_loops import sum_rows
+from catena.numerics import log_sum_exp
+
+
+def log_partition(scores: Tensor, lengths: Tensor) -> Tensor:
+    """log Z of every row."""
+    if wants_gradient(scores):
+        return _sum_both_ways(scores, lengths)[0]
+    return _one_way(scores, lengths)
+
+
+def log_partition_and_marginals(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """log Z of every row, and the probability of every labelled span."""
+    log_z, marginals = _sum_both_ways(scores, lengths)
+    if not wants_gradient(scores):
+        return log_z, marginals
+    return log_z, _slopes(torch.ones_like(log_z), scores, lengths, marginals.detach())
+
+
+def plain_log_partition(scores: Tensor, lengths: Tensor) -> Tensor:
+    """What the kernels compute, by plain log-sum-exp; differentiable any number of times."""
+    t = scores.shape[1]
+    total = scores.new_zeros(scores.shape[0])
+    by_width: list[Tensor] = []
+    for w in range(t):
+        here, n = scores.diagonal(w, dim1=1, dim2=2), t - w  # rows, labels, spans of w + 1 words
+        if w > 0:
+            left = torch.stack([by_width[u][:, :n] for u in range(w)])
+            right = torch.stack([by_width[w - 1 - u][:, u + 1 : u + 1 + n] for u in range(w)])
+            here = here + log_sum_exp(left + right, dim=0)[:, None]
+        by_width.append(log_sum_exp(here, dim=1))
+        total = torch.where(lengths == w + 1, by_width[w][:, 0], total)
+    return total
+
+
+# --- operators ----------------------------------------------------------------------------------------------
+
+
+def summed(scores: Tensor, lengths: Tensor, both_ways: bool) -> tuple[Tensor, Tensor]:
+    b, t, _, k = scores.shape
+    wide, lengths = ready(scores, lengths)
+    log_z = torch.empty(b, dtype=torch.float64)
+    marginals = torch.zeros(wide.shape if both_ways else (1, 1, 1, 1), dtype=torch.float64)
+    arrays, results = (wide.numpy(), lengths.numpy()), (log_z.numpy(), marginals.numpy())
+    work = b * t**2 * (t + 3 * k)
+    in_row_blocks(lambda low, high: sum_rows(*arrays, low, high, both_ways, *results), b, work)
+    return log_z.to(scores.dtype), marginals.to(scores.dtype)
+
+
+def ready(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Contiguous float64, and lengths that fit."""
+    return scores.detach().double().contiguous(), lengths.clamp(0, scores.shape[1]).contiguous()
+
+
+@torch.library.custom_op("catena::tree_sum_one_way", mutates_args=())
+def _one_way_op(scores: Tensor, lengths: Tensor) -> Tensor:
+    return summed(scores, lengths, both_ways=False)[0]
+
+
+@torch.library.custom_op("catena::tree_sum_both_ways", mutates_args=())
+def _both_ways_op(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    return summed(scores, lengths, both_ways=True)
+
+
+@torch.library.custom_op("catena::tree_slopes", mutates_args=())
+def _slopes_op(scale: Tensor, scores: Tensor, lengths: Tensor, marginals: Tensor) -> Tensor:
+    return scale[:, None, None, None] * marginals
+
+
+@_one_way_op.register_fake
+def _(scores: Tensor, lengths: Tensor) -> Tensor:
+    return scores.new_empty(scores.shape[0])
+
+
+@_both_ways_op.register_fake
+def _(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    return scores.new_empty(scores.shape[0]), torch.empty_like(scores, memory_format=torch.contiguous_format)
+
+
+@_slopes_op.register_fake
+def _(scale: Tensor, scores: Tensor, lengths: Tensor, marginals: Tensor) -> Tensor:
+    return torch.empty_like(marginals, memory_format=torch.contiguous_format)
+
+
+for _op in (_one_way_op, _both_ways_op, _slopes_op):
+    fold_vmap(_op)
+
+
+# --- derivatives --------------------------------------------------------------------------------------------
+
+
+def _keep_inputs(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _keep_all(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(*inputs, output[1])
+
+
+def _back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    scores, lengths = ctx.saved_tensors
+    return _slopes(grad, scores, lengths, _sum_both_ways(scores, lengths)[1]), None
+
+
+def _back_both_ways(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, None]:
+    return None if grad is None else _slopes(grad, *ctx.saved_tensors), None
+
+
+def _back_slopes(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    scale, scores, lengths, _ = ctx.saved_tensors
+
+    def slopes(scale: Tensor, scores: Tensor) -> Any:
+        return torch.func.vjp(lambda s: plain_log_partition(s, lengths), scores)[1](scale)[0]
+
+    return *torch.func.vjp(slopes, scale, scores)[1](grad), None, None
+
+
+_one_way = differentiable(_one_way_op, _keep_inputs, _back_one_way)
+_sum_both_ways = differentiable(_both_ways_op, _keep_all, _back_both_ways)
+_slopes = differentiable(_slopes_op, _keep_inputs, _back_slopes)

@@ -1,0 +1,76 @@
+"""Wide numbers for compiled loops: ``m × 2^e`` with a float ``m`` in [1/2, 1) and an integer ``e`` beside it.
+
+Their range has no end, so that sums over trees need neither logarithms nor a rescue: a product multiplies the ``m``
+and adds the ``e``, and a sum shifts its terms by powers of two, which is exact and done by vector instructions.
+Zero is m = 0 and e = :data:`NOWHERE`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+NOWHERE = -(1 << 50)
+"""The exponent of zero: below all others, and two of them can be added."""
+
+LN2 = 0.6931471805599453
+LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+LOG2_E = 1.4426950408889634
+BIAS, BITS = 1023, 52
+FRACTION = (1 << BITS) - 1
+
+
+def _same_bits(to: Any, of: Any) -> Any:
+    """A function for compiled loops that reads the bits of one type as another."""
+
+    def rule(_: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.bitcast(arguments[0], context.get_value_type(to))
+
+        return to(of), generate
+
+    return intrinsic(rule)
+
+
+_float_of = _same_bits(types.float64, types.int64)
+_bits_of = _same_bits(types.int64, types.float64)
+
+
+@njit(nogil=True)
+def power_of_two(e: Any) -> Any:
+    """2^e for e ≤ 1023; 0 where it would be a denormal number."""
+    biased = e + BIAS
+    biased = biased if biased > 0 else 0
+    return _float_of(np.int64(biased) << BITS)
+
+
+@njit(nogil=True)
+def mantissa(x: Any) -> Any:
+    """The ``m`` of a positive normal float; 0 for 0."""
+    inside = _float_of((_bits_of(x) & FRACTION) | ((BIAS - 1) << BITS))
+    return inside if x > 0 else 0.0
+
+
+@njit(nogil=True)
+def exponent(x: Any, more: Any) -> Any:
+    """The ``e`` of a positive normal float times 2^more; NOWHERE for 0."""
+    found = (_bits_of(x) >> BITS) - (BIAS - 1) + more
+    return found if x > 0 else NOWHERE
+
+
+@njit(nogil=True)
+def from_log(x: float, factor: float) -> Any:
+    """``factor × exp(x)`` as (m, e)."""
+    if x == -np.inf:
+        return 0.0, NOWHERE
+    n = np.floor(x * LOG2_E)
+    value = factor * np.exp((x - n * LN2_HIGH) - n * LN2_LOW)
+    return mantissa(value), exponent(value, np.int64(n))
+
+
+@njit(nogil=True)
+def to_log(m: float, e: int) -> float:
+    return np.log(m) + e * LN2 if m > 0 else -np.inf

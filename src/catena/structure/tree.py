@@ -1,0 +1,186 @@
+r"""Span trees: binary trees whose labelled spans are scored one by one (the "span CRF").
+
+.. math::  p(y) \propto \exp \sum_{(i, j, q) \in y} s_{ij}(q)
+
+Every binary bracketing of the words, with every labelling of its spans, is a member. What a span contains does not
+matter to its score, so labels are summed out span by span and the trees by CKY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from catena.errors import ShapeError
+from catena.numerics import NEVER
+from catena.structure.backend import kernels_serve
+from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.constraints import Impossible, check_possible
+from catena.structure.semirings import Log, Semiring
+from catena.structure.span_constraints import SpanConstraint
+from catena.structure.spans import at_span, chart_of_tree, nodes_of, spans_of_width, tree_of_chart
+
+
+@dataclass(frozen=True, eq=False)
+class SpanTree(SemiringProgram):
+    """A distribution over binary trees with ``k`` labels.
+
+    Members are ``spans``: Int ``[*batch, 2 t - 1, 3]``, rows ``(first, last, label)`` in preorder, both words
+    included, and rows of -1 beyond the tree. They are read in any order. Parts and marginals are ``[*batch, t, t,
+    k]``.
+
+    Args:
+        scores: ``scores[..., i, j, q]`` is the score of a span with label ``q`` over the words ``i`` to ``j``, both
+            included. Single words (``i = j``) are spans of every tree. What it holds for ``i > j`` is not read.
+        lengths: number of words in each sentence; all of them if omitted.
+        constraint: the spans and labels that are allowed; the distribution is conditioned on it.
+        impossible: what to do when the constraint allows no tree: raise an error, or let log Z be -inf.
+
+    A sentence of no words has one member, the tree of no spans, with score 0.
+
+    Time O(t³ + t² k), memory O(t² k). Stern et al. (2017), section 2; Zhang et al. (2020), section 3.
+    """
+
+    scores: Float[Tensor, "*batch t t k"]
+    lengths: Int[Tensor, "*#batch"] | None = None
+    constraint: InitVar[SpanConstraint | None] = None
+    impossible: InitVar[Impossible] = "error"
+
+    ranks: ClassVar[tuple[int, ...]] = (3,)
+
+    def __post_init__(self, constraint: SpanConstraint | None, impossible: Impossible) -> None:
+        self._check_shapes()
+        if constraint is not None:
+            object.__setattr__(self, "scores", constraint.applied(self.scores))
+            check_possible(self, impossible)
+
+    # --- what it says of itself -----------------------------------------------------------------------------
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.scores.shape[:-3]
+
+    def score_tensors(self) -> tuple[Tensor | None, ...]:
+        return (self.scores,)
+
+    def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> SpanTree:
+        (scores,) = tensors
+        assert scores is not None
+        return SpanTree(scores, self.lengths)
+
+    def from_parts(self, value: Tensor) -> SpanTree:
+        if value.dim() < 3 or value.shape[-3:] != self.scores.shape[-3:]:
+            raise ShapeError(
+                f"a value of these trees must end in the axes [t, t, k] = {list(self.scores.shape[-3:])}, but its "
+                f"shape is {list(value.shape)}"
+            )
+        return SpanTree(value.to(self.scores.dtype), self.lengths)
+
+    def given(self, constraint: SpanConstraint, impossible: Impossible = "error") -> SpanTree:
+        """This distribution conditioned on a constraint."""
+        return replace(self, constraint=constraint, impossible=impossible)
+
+    def score(self, y: Int[Tensor, "*batch n 3"]) -> Float[Tensor, "*batch"]:
+        nodes = nodes_of(y, self.scores.shape[-2])
+        labelled = (~nodes.real | ((nodes.label >= 0) & (nodes.label < self.scores.shape[-1]))).all(-1)
+        picked = torch.where(nodes.real, at_span(self.scores, nodes, nodes.label), 0.0).sum(-1)
+        return torch.where(nodes.are_trees(self._lengths()) & labelled, picked, NEVER)
+
+    def parts(self, y: Int[Tensor, "*batch n 3"]) -> Float[Tensor, "*batch t t k"]:
+        return chart_of_tree(y, *self.scores.shape[-2:]).to(self.scores.dtype)
+
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        if not kernels_serve(self.scores):
+            return self.total(Log())
+        from catena.kernels.tree import log_partition
+
+        return log_partition(*self._rows()).reshape(self.batch_shape)
+
+    def marginals(self) -> Float[Tensor, "*batch t t k"]:
+        """``[..., i, j, q]`` is the probability that the words ``i`` to ``j`` are a span with label ``q``."""
+        if not kernels_serve(self.scores):
+            return self.gradients([0])[1][0]
+        from catena.kernels.tree import log_partition_and_marginals
+
+        return log_partition_and_marginals(*self._rows())[1].reshape(self.scores.shape)
+
+    def argmax(self) -> Int[Tensor, "*batch n 3"]:
+        if not kernels_serve(self.scores):
+            return super().argmax()
+        from catena.kernels.tree_search import best
+
+        found = best(*self._rows())
+        return found.reshape(*self.batch_shape, *found.shape[1:])
+
+    def topk(self, k: int) -> TopK:
+        if not kernels_serve(self.scores):
+            return super().topk(k)
+        from catena.kernels.tree_search import top
+
+        spans, found = top(*self._rows(), k)
+        members = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
+        ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
+        return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch m 3"]:
+        if not kernels_serve(self.scores):
+            return super().sample(n, generator)
+        from catena.kernels.tree_search import sample
+
+        scores, lengths = self._rows()
+        uniforms = torch.rand(n, len(scores), 3 * scores.shape[1], dtype=torch.float64, generator=generator)
+        found = sample(scores, lengths, uniforms)
+        return found.reshape(n, *self.batch_shape, *found.shape[2:])
+
+    # --- the program ----------------------------------------------------------------------------------------
+
+    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        (scores,) = self.lifted(semiring, values)
+        assert scores is not None
+        lengths, t = self._lengths(), self.scores.shape[-2]
+        total = semiring.one(self.batch_shape, scores)
+        by_width: list[Tensor] = []  # by_width[w][..., i]: all trees over the w + 1 words from i
+        for width in range(1, t + 1):
+            here = spans_of_width(scores, width)
+            if width > 1:
+                n = t - width + 1
+                left = torch.stack([by_width[u][..., :n] for u in range(width - 1)], dim=-1)
+                right = torch.stack([by_width[-1 - u][..., u + 1 : u + 1 + n] for u in range(width - 1)], dim=-1)
+                here = semiring.mul(here, semiring.dot(left, right, dim=-1)[..., None])
+            # The sum over labels comes last: it is what keeps gradients from flowing into an impossible span.
+            by_width.append(semiring.sum(here, dim=-1))
+            total = torch.where(lengths == width, by_width[-1][..., 0], total)
+        return total
+
+    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch n 3"]:
+        (chart,) = gradients
+        assert chart is not None
+        return tree_of_chart(chart)
+
+    # --- helpers --------------------------------------------------------------------------------------------
+
+    def _rows(self) -> tuple[Tensor, Tensor]:
+        """Scores and lengths on one batch axis."""
+        return self.scores.reshape(-1, *self.scores.shape[-3:]), self._lengths().reshape(-1)
+
+    def _lengths(self) -> Int[Tensor, "*batch"]:
+        if self.lengths is None:
+            return torch.full(self.batch_shape, self.scores.shape[-2], device=self.scores.device)
+        return self.lengths.expand(self.batch_shape)
+
+    def _check_shapes(self) -> None:
+        shape = self.scores.shape
+        if len(shape) < 3 or shape[-3] != shape[-2] or 0 in shape[-3:]:
+            raise ShapeError(
+                f"scores must have the axes [*batch, t, t, k], with at least one word and one label, but their "
+                f"shape is {list(shape)}"
+            )
+        if self.lengths is not None and torch.broadcast_shapes(self.lengths.shape, shape[:-3]) != shape[:-3]:
+            raise ShapeError(
+                f"lengths must have the batch axes {list(shape[:-3])}, but theirs are {list(self.lengths.shape)}"
+            )

@@ -1,0 +1,106 @@
+"""The kernels of span trees: operators of torch, any range of scores, any number of threads, no digit lost."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+
+from catena.kernels.tree import _both_ways_op, _one_way_op, _slopes_op, log_partition, plain_log_partition
+from catena.kernels.tree_search import best, top
+from catena.structure.backend import use_backend
+from catena.structure.tree import SpanTree
+
+
+def drawn(b: int, t: int, k: int, scale: float = 1.0, seed: int = 1) -> torch.Tensor:
+    return torch.randn(b, t, t, k, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * scale
+
+
+LENGTHS = torch.tensor([4, 0, 2])
+
+
+def test_operators_keep_the_rules_of_torch() -> None:
+    scores, scale = drawn(3, 4, 2), torch.ones(3).double()
+    marginals = _both_ways_op(scores, LENGTHS)[1]
+    scores.requires_grad_()
+    rules = ("test_schema", "test_faketensor", "test_autograd_registration")
+    torch.library.opcheck(_one_way_op, (scores, LENGTHS), test_utils=rules)
+    torch.library.opcheck(_both_ways_op, (scores, LENGTHS), test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(
+        _slopes_op, (scale, scores, LENGTHS, marginals), test_utils=("test_schema", "test_faketensor")
+    )
+    torch.library.opcheck(best, (scores.detach(), LENGTHS), test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(top, (scores.detach(), LENGTHS, 3), test_utils=("test_schema", "test_faketensor"))
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 100.0, 1e4])
+def test_long_sentences_equal_the_plain_program(scale: float) -> None:
+    scores, lengths = drawn(3, 24, 3, scale).requires_grad_(), torch.tensor([24, 17, 9])
+    plain, ours = plain_log_partition(scores, lengths), log_partition(scores, lengths)
+    assert torch.allclose(plain, ours, rtol=1e-13, atol=1e-11)
+    (expected,), (found,) = (torch.autograd.grad(x.sum(), scores) for x in (plain, ours))
+    assert (expected - found).abs().max() < 1e-13 * max(1, scale) * 24
+
+
+def test_scores_whose_weights_no_float_can_hold() -> None:
+    scores = torch.zeros(1, 3, 3, 1).double()
+    scores[0, 0, 1], scores[0, 1, 2] = 5e5, 5e5 + math.log(3)
+    scores[0, 0, 0] = -2e6
+    marginals = SpanTree(scores).marginals()
+    log_z = SpanTree(scores).log_partition()
+    assert log_z.item() == pytest.approx(-2e6 + 5e5 + math.log(4), abs=1e-8)
+    assert marginals[0, 0, 1].item() == pytest.approx(0.25, abs=1e-9)
+
+
+def test_numbers_of_trees_are_exact() -> None:
+    catalan = Fraction(1)
+    for n in range(1, 60):
+        catalan = catalan * (4 * n - 2) / (n + 1)
+    log_z = log_partition(torch.zeros(1, 60, 60, 1).double(), torch.tensor([60]))
+    assert log_z.item() == pytest.approx(math.log(catalan), abs=1e-13 * 80)
+
+
+def test_the_second_derivative_of_a_vmap_of_a_gradient() -> None:
+    scores = drawn(3, 4, 1)
+
+    def slope(x: torch.Tensor) -> torch.Tensor:
+        return torch.func.grad(lambda s: log_partition(s[None], torch.tensor([4]))[0])(x)
+
+    found = torch.vmap(torch.func.jacrev(slope))(scores)
+    expected = torch.stack(
+        [
+            torch.autograd.functional.hessian(lambda s: plain_log_partition(s[None], torch.tensor([4]))[0], x)
+            for x in scores
+        ]
+    )
+    assert torch.allclose(found, expected)
+
+
+def test_threads_share_out_the_rows() -> None:
+    scores = drawn(24, 30, 4)
+    lengths = torch.arange(24) % 31
+    try:
+        answers = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            tree = SpanTree(scores, lengths)
+            sampled = tree.sample(3, torch.Generator().manual_seed(1))
+            answers.append((tree.log_partition(), tree.marginals(), tree.argmax(), tree.topk(3).members, sampled))
+    finally:
+        torch.set_num_threads(1)
+    assert all(torch.equal(a, b) for a, b in zip(*answers, strict=True))
+
+
+def test_what_is_kept_for_backward_is_the_size_of_the_scores() -> None:
+    scores = drawn(2, 12, 3).requires_grad_()
+    sizes: dict[int, int] = {}
+
+    def note(x: torch.Tensor) -> torch.Tensor:
+        sizes[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x), use_backend("kernels"):
+        SpanTree(scores).log_partition().sum().backward()
+    assert sum(sizes.values()) <= 2 * scores.untyped_storage().nbytes() + 100
