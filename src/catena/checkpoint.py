@@ -115,6 +115,9 @@ class Checkpoint:
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The weights by parameter name, on the CPU."""
+        return _copied(self._weights_on_disk())
+
+    def _weights_on_disk(self) -> dict[str, torch.Tensor]:
         tensors = _read_tensors(self.folder / WEIGHTS)
         for name, same_as in self.manifest["model"]["shared"].items():
             tensors[name] = tensors[same_as]
@@ -127,7 +130,7 @@ class Checkpoint:
                 f"{self.folder} holds a model without the state of its training: it cannot be resumed, but a "
                 f"new run can start from it with --from {self.folder}"
             )
-        return _read_tensors(self.folder / TRAINING)
+        return _copied(_read_tensors(self.folder / TRAINING))
 
     def state(self) -> dict[str, Any]:
         """The numbers a resumed run needs."""
@@ -142,7 +145,7 @@ class Checkpoint:
                 f"the checkpoint {self.folder} comes from another model: {'; '.join(differences[:3])}{more}. "
                 f"Build the model from the {CONFIG} in that folder, or choose another checkpoint"
             )
-        model.load_state_dict(self.weights())
+        model.load_state_dict(self._weights_on_disk())
 
     def differences(self, model: torch.nn.Module) -> list[str]:
         """Where the shapes of a model differ from those of the checkpoint, in words."""
@@ -329,9 +332,15 @@ def _write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
 
 
 def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a file, whose bytes stay there until they are looked at."""
     from safetensors.torch import load_file
 
-    return {name: t.clone() for name, t in load_file(path).items()}  # a copy: the file may be replaced
+    return load_file(path)
+
+
+def _copied(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors in memory of their own: the file may be replaced."""
+    return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
 # --- finding the checkpoint that a path means ---------------------------------------------------------------

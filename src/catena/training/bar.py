@@ -50,6 +50,7 @@ class BarReporter(Reporter):
 
     def evaluated(self, event: Evaluated) -> None:
         self.lines.evaluated(event)
+        self.progress(event.progress)
 
     def note(self, words: str) -> None:
         self.lines.note(words)

@@ -117,10 +117,10 @@ class Loop:
             self.run.prune(self.state.kept)
         self.model.train()
         self.clock.start(self.state)
-        if save_start:
-            self._save()
         try:
             self.reporter.started(self._started())
+            if save_start:
+                self._save()
             with Interruption() as interruption:
                 reason = self._go(interruption)
             outcome = self._outcome(reason)
@@ -380,7 +380,8 @@ class Loop:
     def _tell_progress(self) -> None:
         if self.clock.progress_is_due():
             self._read_losses()
-            self.reporter.progress(self._progress())
+            if self.state.loss_items:  # right after an evaluation there is nothing to tell
+                self.reporter.progress(self._progress())
 
     def _progress(self) -> Progress:
         state = self.state
