@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,3 +77,11 @@ def test_what_cannot_be_compared() -> None:
         DataError, match=r"^f1 needs one label for each example, but the shape of predictions is \(2, 1\)"
     ):
         as_pairs("f1", ["a", "b"], np.zeros((2, 1)))
+
+
+def test_metrics_need_no_torch() -> None:
+    source = Path(__file__).parents[2] / "src"
+    modules = [f"catena.metrics.{path.stem}" for path in (source / "catena" / "metrics").glob("[a-z]*.py")]
+    assert len(modules) > 8
+    code = f"import sys, {', '.join(modules)}; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(source)})

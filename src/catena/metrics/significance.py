@@ -4,9 +4,8 @@ A metric is given by the statistics that each example adds, ``statistics[i, j]``
 sums to the score (see :class:`catena.metrics.measure.Measure`), so that F1 or BLEU can be tested as well as
 accuracy:
 
-    measure = f1_measure(labels)
-    paired_bootstrap(measure.statistics(gold, a), measure.statistics(gold, b), measure.score, rng,
-    metric=measure.name)
+    f1 = f1_measure(labels)
+    paired_bootstrap(f1.statistics(gold, a), f1.statistics(gold, b), f1.score, rng, metric=f1.name)
 """
 
 from __future__ import annotations
