@@ -10,26 +10,28 @@ from typing import Annotated
 
 import tyro
 
-from catena.cli.flags import UsageError, parse_flags
+from catena.cli.flags import arg, parse_flags
+from catena.cli.usage import UsageError
+
+USAGE = "catena average CHECKPOINTS… -o FOLDER"
 
 
 @dataclass(frozen=True)
 class AverageFlags:
-    checkpoints: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Runs or checkpoint folders of models of the same make."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    checkpoints: Annotated[tyro.conf.Positional[tuple[Path, ...]], arg("CHECKPOINTS…")] = ()
+    """Runs or checkpoint folders of one model: of one run, or of runs with the same config and vocabulary."""
+    output: Annotated[Path | None, arg("FOLDER", "-o")] = None
     """The folder to write the averaged model into; it must not exist."""
 
 
 def run(argv: Sequence[str]) -> int:
-    flags = parse_flags(
-        AverageFlags, argv, "catena average", "Average the weights of several checkpoints of one model."
-    )
+    flags = parse_flags(AverageFlags, argv, USAGE, "Average the weights of several checkpoints of one model.")
     if len(flags.checkpoints) < 2 or flags.output is None:
-        raise UsageError("an average needs two or more checkpoints and a folder: catena average A B … -o FOLDER")
+        raise UsageError(f"an average needs two or more checkpoints and a folder to write into: {USAGE}")
 
+    from catena.cli.machine import one_run
     from catena.training.average import write_average
 
-    written = write_average(flags.checkpoints, flags.output)
+    written = write_average([one_run(path) for path in flags.checkpoints], flags.output)
     sys.stdout.write(f"wrote {written.folder}, the mean of {len(flags.checkpoints)} models\n")
     return 0

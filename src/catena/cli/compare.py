@@ -8,47 +8,55 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
-from catena.cli.flags import Machine, parse_flags
+from catena.cli.flags import Machine, arg, at_least, parse_flags
+from catena.cli.reading import ReadingFlags
 from catena.errors import DataError
 
 
 @dataclass(frozen=True)
-class CompareFlags(Machine):
-    first: tyro.conf.Positional[Path] = Path()
+class CompareFlags(ReadingFlags, Machine):
+    first: Annotated[tyro.conf.Positional[Path], arg("RUN_A")]
     """The first run or checkpoint folder."""
-    second: tyro.conf.Positional[Path] = Path()
+    second: Annotated[tyro.conf.Positional[Path], arg("RUN_B")]
     """The second run or checkpoint folder."""
-    file: tyro.conf.Positional[Path] = Path()
+    file: Annotated[tyro.conf.Positional[Path], arg("FILE")]
     """The labelled file that both are asked about."""
-    metric: str = "accuracy"
-    """What they are compared by."""
-    samples: int = 10_000
-    """Bootstrap samples."""
-    test: Literal["bootstrap", "randomisation"] = "bootstrap"
+    metric: Annotated[str, arg("NAME", shown="(default: accuracy)")] = "accuracy"
+    """What they are compared by, such as accuracy or macro_f1."""
+    samples: Annotated[int, arg("N", shown="(default: 10000)")] = 10_000
+    """Samples that are drawn."""
+    test: Annotated[Literal["bootstrap", "randomisation"], arg(shown="(default: bootstrap)")] = "bootstrap"
     """Paired bootstrap, or approximate randomisation."""
-    format: Literal["text", "json"] = "text"
+    format: Annotated[Literal["text", "json"], arg(shown="(default: text)")] = "text"
     """Lines for a person, or one JSON object."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("--samples", self.samples, 1)
 
 
 def run(argv: Sequence[str]) -> int:
     about = "Test whether one run is better than another: both are asked about the same labelled file."
-    flags = parse_flags(CompareFlags, argv, "catena compare", about)
+    flags = parse_flags(CompareFlags, argv, "catena compare RUN_A RUN_B FILE", about)
 
     from catena.cli.machine import open_model
     from catena.metrics.significance import approximate_randomisation, paired_bootstrap
     from catena.randomness import Randomness
 
-    answers = [open_model(folder, flags).answers(flags.file, flags.metric) for folder in (flags.first, flags.second)]
-    if answers[0].right != answers[1].right:
+    one, two = (
+        open_model(folder, flags).answers(flags.file, flags.metric, flags.reading())
+        for folder in (flags.first, flags.second)
+    )
+    if one.right != two.right:
         raise DataError(
             f"the two models do not read {flags.file} alike (other columns or labels): they cannot be compared on it"
         )
-    measure = answers[0].measure
-    first, second = (measure.statistics(a.right, a.given) for a in answers)
+    measure = one.measure
+    first, second = (measure.statistics(a.right, a.given) for a in (one, two))
     generator = Randomness(flags.seed).numpy("compare")
     if flags.test == "bootstrap":
         found = paired_bootstrap(first, second, measure.score, generator, metric=measure.name, resamples=flags.samples)

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
-from catena.cli.flags import parse_flags
+from catena.cli.flags import Machine, arg, parse_flags
 
 QUESTIONS = (
     "wake me at half six tomorrow",
@@ -24,38 +22,34 @@ QUESTIONS = (
 
 
 @dataclass(frozen=True)
-class DemoFlags:
-    model: str = "cnn"
+class DemoFlags(Machine):
+    model: Annotated[str, arg("KIND", shown="(default: cnn)")] = "cnn"
     """The kind of model: loglinear, perceptron, mlp, cnn, recurrent, convolution or transformer."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Annotated[Path | None, arg("FOLDER", "-o")] = None
     """The run folder; a temporary one, removed at the end, if not set."""
 
 
 def run(argv: Sequence[str]) -> int:
-    flags = parse_flags(
-        DemoFlags,
-        argv,
-        "catena demo",
-        "Train, evaluate and ask a model on the corpus that comes with Catena.",
-    )
+    about = "Train, evaluate and ask a model, on the corpus that comes with Catena."
+    flags = parse_flags(DemoFlags, argv, "catena demo", about)
     with tempfile.TemporaryDirectory(prefix="catena-demo-") as temporary:
         questions = Path(temporary) / "questions.txt"
         questions.write_text("\n".join(QUESTIONS) + "\n", encoding="utf-8")
-        return _show(flags.model, flags.output or Path(temporary) / "run", questions)
+        return _show(flags, flags.output or Path(temporary) / "run", questions)
 
 
-def _show(model: str, folder: Path, questions: Path) -> int:
+def _show(flags: DemoFlags, folder: Path, questions: Path) -> int:
     from catena.cli import evaluate, predict, train
     from catena.data.samples.corpus import sample_path
 
     files = {part: str(sample_path(f"assistant/{part}.tsv")) for part in ("train", "dev", "test")}
+    asked = {"--device": flags.device, "--threads": flags.threads, "--seed": flags.seed}
+    machine = [str(word) for name in asked if asked[name] not in ("auto", None, 0) for word in (name, asked[name])]
+    model = ["--model", flags.model, "-o", str(folder)]
     steps = [
-        (
-            train.run,
-            ["train", "classify", files["train"], "--dev", files["dev"], "--model", model, "-o", str(folder)],
-        ),
-        (evaluate.run, ["evaluate", str(folder), files["test"]]),
-        (predict.run, ["predict", str(folder), str(questions)]),
+        (train.run, ["train", "classify", files["train"], "--dev", files["dev"], *model, *machine]),
+        (evaluate.run, ["evaluate", str(folder), files["test"], *machine]),
+        (predict.run, ["predict", str(folder), str(questions), *machine]),
     ]
     for work, words in steps:
         _say(f"\n$ catena {shlex.join(words)}")

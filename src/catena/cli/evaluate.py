@@ -7,29 +7,31 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
-from catena.cli.flags import Machine, parse_flags
+from catena.cli.flags import Machine, arg, parse_flags
+from catena.cli.reading import ReadingFlags
 
 
 @dataclass(frozen=True)
-class EvaluateFlags(Machine):
-    run: tyro.conf.Positional[Path] = Path()
+class EvaluateFlags(ReadingFlags, Machine):
+    run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder."""
-    file: tyro.conf.Positional[Path] = Path()
-    """The labelled file."""
-    format: Literal["text", "json"] = "text"
+    file: Annotated[tyro.conf.Positional[Path], arg("FILE")]
+    """The labelled file, read as the training files were unless flags say otherwise."""
+    format: Annotated[Literal["text", "json"], arg(shown="(default: text)")] = "text"
     """Lines for a person, or one JSON object."""
 
 
 def run(argv: Sequence[str]) -> int:
-    flags = parse_flags(EvaluateFlags, argv, "catena evaluate", "Score a trained model on labelled data.")
+    usage, about = "catena evaluate RUN FILE", "Score a trained model on labelled data."
+    flags = parse_flags(EvaluateFlags, argv, usage, about)
 
     from catena.cli.machine import open_model
 
-    report = open_model(flags.run, flags).evaluate(flags.file)
+    report = open_model(flags.run, flags).evaluate(flags.file, flags.reading())
     if flags.format == "json":
         sys.stdout.write(json.dumps({"scores": report.scores, "signatures": report.signatures}) + "\n")
     else:

@@ -10,41 +10,44 @@ from typing import Annotated
 
 import tyro
 
-from catena.cli.flags import UsageError, parse_flags
-from catena.config import override, parse, split_flags, to_toml
+from catena.cli.flags import arg, parse_flags, take_keys
+from catena.cli.usage import UsageError
+from catena.cli.writing import check_writable, write_lines
+from catena.config import override, parse, to_toml
 from catena.errors import ConfigError
+from catena.registry import did_you_mean
 from catena.tasks.table import TASKS
+
+USAGE = "catena init TASK [-o FILE] [--flags]"
 
 
 @dataclass(frozen=True)
 class InitFlags:
-    task: tyro.conf.Positional[str]
+    task: Annotated[tyro.conf.Positional[str], arg("TASK")]
     """The task: classify."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Annotated[Path | None, arg("FILE", "-o")] = None
     """The file to write; standard output if not set."""
-    overwrite: bool = False
+    overwrite: Annotated[bool, arg()] = False
     """Replace the file if it exists."""
 
 
 def run(argv: Sequence[str]) -> int:
-    words = [word for word in argv if not word.startswith("-")]
-    if "-h" in argv or "--help" in argv or not words:
-        parse_flags(InitFlags, ["--help"], "catena init", "Write a commented config for a task.")
-    entry = TASKS[words[0]]
-    keys, rest = split_flags(entry.config_class(), argv)
-    flags = parse_flags(InitFlags, rest, "catena init", "Write a commented config for a task.", entry.config_class())
-    config = parse(entry.config_class(), override({}, keys), source="the command line")
-    text = to_toml(
-        config,
-        heading=f"A config of the task {entry.name}: {entry.summary}.\ncatena train -c THIS_FILE trains with it.",
-    )
+    entry = next((TASKS[word] for word in argv if word in TASKS), None)
+    schema = (entry or TASKS["classify"]).config_class()
+    keys, rest = take_keys(schema, InitFlags, argv)
+    about = "Write a commented config for a task, with every key and what it means; flags change its values."
+    flags = parse_flags(InitFlags, rest, USAGE, about, schema, override({}, keys))
+    if entry is None or flags.task != entry.name:
+        raise UsageError(f"{flags.task!r} is no task: {did_you_mean(flags.task, TASKS)}")
+    config = parse(schema, override({}, keys), source="the command line")
+    heading = f"A config of the task {entry.name}: {entry.summary}.\ncatena train -c THIS_FILE FILES… trains with it."
+    text = to_toml(config, heading=heading)
     if flags.output is None:
         sys.stdout.write(text)
         return 0
+    check_writable(flags.output, "config.toml")
     if flags.output.exists() and not flags.overwrite:
         raise ConfigError(f"{flags.output} exists: name another file, or give --overwrite")
-    if flags.output.is_dir():
-        raise UsageError(f"{flags.output} is a folder: name a file, such as {flags.output / 'config.toml'}")
-    flags.output.write_text(text, encoding="utf-8")
+    write_lines(flags.output, text.splitlines())
     sys.stdout.write(f"wrote {flags.output}\nnext: catena train -c {flags.output} FILES…\n")
     return 0

@@ -3,61 +3,87 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from catena.cli.flags import UsageError, parse_flags
+from catena.cli.flags import arg, at_least, parse_flags
+from catena.cli.usage import UsageError
+
+USAGE = "catena inspect FILES… or catena inspect RUN"
 
 
 @dataclass(frozen=True)
 class InspectFlags:
-    paths: tyro.conf.Positional[tuple[Path, ...]] = ()
+    paths: Annotated[tyro.conf.Positional[tuple[Path, ...]], arg("FILES…|RUN")] = ()
     """Data files (give train, dev and test together to find texts that are in two of them), or one run folder."""
-    top: int = 10
+    top: Annotated[int, arg("N", shown="(default: 10)")] = 10
     """Of a linear model: how many features to show for each class."""
-    encoding: str | None = None
+    encoding: Annotated[str | None, arg("NAME")] = None
     """Encoding of the files if they are not UTF-8."""
-    format: Literal["text", "json"] = "text"
+    format: Annotated[Literal["text", "json"], arg(shown="(default: text)")] = "text"
     """Lines for a person, or one JSON object."""
+
+    def __post_init__(self) -> None:
+        at_least("--top", self.top, 1)
 
 
 def run(argv: Sequence[str]) -> int:
-    flags = parse_flags(InspectFlags, argv, "catena inspect", "Look at data files, or inside a run.")
+    about = "Look at data files, or inside a run. With data files the exit code is 1 if one of them cannot be used."
+    flags = parse_flags(InspectFlags, argv, USAGE, about)
     if not flags.paths:
-        raise UsageError("name the data files, or the run folder, to look at")
-    first = flags.paths[0]
-    if any((first / name).exists() for name in ("meta.json", "manifest.json")):
-        return _inspect_run(first, flags)
+        raise UsageError(f"name the data files, or the run folder, to look at: {USAGE}")
+    runs = [path for path in flags.paths if any((path / name).exists() for name in ("meta.json", "manifest.json"))]
+    if runs and len(flags.paths) > 1:
+        raise UsageError(f"{runs[0]} is a run, and one run is looked at alone: {USAGE}")
+    if runs:
+        return _inspect_run(runs[0], flags)
+    from catena.cli.machine import one_run
     from catena.data.doctor import inspect
 
-    report = inspect(flags.paths, encoding=flags.encoding)
+    report = inspect([one_run(path) for path in flags.paths], encoding=flags.encoding)
     if flags.format == "json":
         sys.stdout.write(json.dumps(report.to_dict(), ensure_ascii=False) + "\n")
     else:
         sys.stdout.write("\n".join(report.lines()) + "\n")
-    return 0
+    findings = [finding for file in report.files for finding in file.findings]
+    return int(any(finding.level == "error" for finding in findings))
 
 
 def _inspect_run(folder: Path, flags: InspectFlags) -> int:
-    from catena.checkpoint import META, read_meta
     from catena.tasks.load import load
 
+    about = load(folder, "cpu").describe(flags.top)
+    told = _told(folder)
+    if flags.format == "json":
+        sys.stdout.write(json.dumps({**told, "model": about}, ensure_ascii=False) + "\n")
+        return 0
     lines = []
-    if (folder / META).exists():
-        meta = read_meta(folder)
-        lines += [
-            f"run: {folder}",
-            f"command: {' '.join(meta['command'])}",
-            f"seed: {meta['seed']}, started {meta['started']}",
-        ]
-        lines += [f"{name}: {entry['path']} (sha256 {entry['sha256'][:12]}…)" for name, entry in meta["data"].items()]
-        rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-        lines.append(f"evaluations: {len(rows)}")
-    lines += load(folder, "cpu").describe(flags.top)
-    sys.stdout.write("\n".join(lines) + "\n")
+    if told:
+        lines = [f"run: {folder}", f"command: {told['command']}", f"seed: {told['seed']}, started {told['started']}"]
+        lines += [f"{name}: {entry['path']} (sha256 {entry['sha256'][:12]}…)" for name, entry in told["data"].items()]
+        lines += [f"evaluations: {len(told['evaluations'])}"]
+        if told["best"]:
+            scores = ", ".join(f"{name} {value:.4f}" for name, value in told["best"]["scores"].items())
+            lines.append(f"best: step {told['best']['step']}, {scores}")
+    sys.stdout.write("\n".join([*lines, *about]) + "\n")
     return 0
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    """What a run says of itself; nothing for a checkpoint on its own."""
+    from catena.checkpoint import META, read_meta
+    from catena.training.run import RunFolder
+
+    if not (folder / META).exists():
+        return {}
+    meta = read_meta(folder)
+    evaluations = [row for row in RunFolder(folder).metrics() if "scores" in row]
+    best = [row for row in evaluations if row["best"]]
+    meta["command"] = shlex.join(["catena", *meta["command"][1:]])
+    return {**meta, "evaluations": evaluations, "best": best[-1] if best else None}

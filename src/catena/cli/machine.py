@@ -5,13 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from catena.checkpoint import META
 from catena.cli.flags import Machine
-from catena.randomness import Randomness
-from catena.tasks.load import load
-from catena.tasks.machine import set_threads
+from catena.errors import CheckpointError
 
 
 def open_model(folder: Path, flags: Machine) -> Any:
+    """The trained model of a run or checkpoint folder."""
+    from catena.randomness import Randomness
+    from catena.tasks.load import load
+    from catena.tasks.machine import set_threads
+
     set_threads(flags.threads)
     Randomness(flags.seed).seed_torch("global")
-    return load(folder, flags.device)
+    return load(one_run(folder), flags.device)
+
+
+def one_run(folder: Path) -> Path:
+    """The folder, unless it holds the runs of several seeds or folds, of which one must be named."""
+    if folder.is_dir() and not (folder / META).exists():
+        runs = sorted(path.parent for path in folder.glob(f"*/{META}"))
+        if runs:
+            raise CheckpointError(f"{folder} holds {len(runs)} runs: name one of them, such as {runs[0]}")
+    return folder

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
 
 from catena.errors import CatenaError
@@ -25,38 +27,73 @@ VERBS = {
     "compare": "Test whether one run is better than another (paired bootstrap)",
     "average": "Average the weights of several checkpoints",
     "doctor": "Check this installation: versions, devices, optional packages",
-    "demo": "Train, evaluate and show a small model on the corpus that comes with Catena",
+    "demo": "Train, evaluate and ask a small model, on the corpus that comes with Catena",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 an error that is said, 2 wrong usage, 130 interrupted."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        sys.stdout.write(_help() + "\n")
-        return 0
-    if arguments[0] in ("-V", "--version", "version"):
-        sys.stdout.write(f"catena {__version__}\n")
-        return 0
-    verb, rest = arguments[0], arguments[1:]
-    if verb not in VERBS:
-        sys.stderr.write(f"catena: there is no verb {verb!r}: {did_you_mean(verb, VERBS)}\n")
-        return 2
-    debug = "--debug" in rest
-    rest = [word for word in rest if word != "--debug"]
+    words = list(sys.argv[1:] if argv is None else argv)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without ✓ must not end a training
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
     try:
-        return int(importlib.import_module(f"catena.cli.{verb}").run(rest))
-    except CatenaError as error:
-        if debug:
-            raise
-        sys.stderr.write(f"catena {verb}: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write(f"catena {verb}: interrupted\n")
-        return 130
+        code = _answer(words)
+        sys.stdout.flush()  # here a closed pipe can be answered, at the interpreter's end it cannot
+        return code
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        return _complain(words, "interrupted", 130)
+    except Exception as error:
+        if debug:
+            raise
+        if isinstance(error, CatenaError):
+            return _complain(words, str(error), getattr(error, "exit_code", 1))
+        if isinstance(error, OSError):
+            return _complain(words, _words_of(error), 1)
+        return _complain(words, _fault(error), 1)
+
+
+def _answer(words: list[str]) -> int:
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
+    if not words or words[0] in ("-h", "--help"):
+        sys.stdout.write(_help() + "\n")
+        return 0
+    if words[0] in ("-V", "--version", "version"):
+        sys.stdout.write(f"catena {__version__}\n")
+        return 0
+    verb, rest = words[0], words[1:]
+    if verb not in VERBS:
+        return _complain([], f"there is no verb {verb!r}: {did_you_mean(verb, VERBS)}", 2)
+    try:
+        return int(importlib.import_module(f"catena.cli.{verb}").run(rest))
+    except SystemExit as end:  # after --help
+        return int(end.code or 0)
+
+
+def _complain(words: Sequence[str], sentence: str, code: int) -> int:
+    sys.stdout.flush()
+    sys.stderr.write(f"{' '.join(['catena', *words[:1]])}: {sentence}\n")
+    return code
+
+
+def _words_of(error: OSError) -> str:
+    """What the system could not do: a full disk, a folder that may not be written to."""
+    if error.filename is None:
+        return str(error.strerror or error)
+    return f"{error.filename} cannot be used: {error.strerror}. Check the name, the rights and the space on the disk"
+
+
+def _fault(error: Exception) -> str:
+    handle, path = tempfile.mkstemp(prefix="catena-fault-", suffix=".txt")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write("".join(traceback.format_exception(error)))
+    said = " ".join(str(error).split())[:300]
+    return f"a fault of Catena itself, {type(error).__name__}: {said}. Please report it, with {path}"
 
 
 def _help() -> str:

@@ -7,98 +7,68 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import tee
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from catena.cli.flags import Machine, parse_flags
+from catena.cli.flags import Machine, arg, parse_flags
+from catena.cli.reading import ReadingFlags
+from catena.cli.writing import check_writable, write_lines
+from catena.errors import FormatError
 
 
 @dataclass(frozen=True)
-class PredictFlags(Machine):
-    run: tyro.conf.Positional[Path] = Path()
+class PredictFlags(ReadingFlags, Machine):
+    run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder."""
-    file: tyro.conf.Positional[str] = "-"
-    """A file of texts, one a line, or in any format with a text column; - is standard input."""
-    format: Literal["text", "tsv", "jsonl"] = "tsv"
+    file: Annotated[tyro.conf.Positional[str], arg("FILE")] = "-"
+    """A file of texts, one a line, or in any format that has texts; standard input if it is - or not named."""
+    format: Annotated[Literal["text", "tsv", "jsonl"], arg(shown="(default: tsv)")] = "tsv"
     """text: the label alone; tsv: label, probability, text; jsonl: all probabilities."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Annotated[Path | None, arg("FILE", "-o")] = None
     """The file to write; standard output if not set."""
-    input_format: str = "auto"
-    """Format of the file: text (one text a line), or a name that 'catena inspect' gives; auto looks at it."""
-    encoding: str | None = None
-    """Encoding of the file if it is not UTF-8."""
 
 
 def run(argv: Sequence[str]) -> int:
-    flags = parse_flags(PredictFlags, argv, "catena predict", "Predict for a file or standard input.")
+    about = "Predict for a file or standard input."
+    flags = parse_flags(PredictFlags, argv, "catena predict RUN [FILE]", about)
+    if flags.output is not None:
+        check_writable(flags.output, "predictions.tsv")
 
     from catena.cli.machine import open_model
 
     model = open_model(flags.run, flags)
-    texts, again = tee(_texts(flags, model.labels))
-    lines = (model.write(p, text, flags.format) for p, text in zip(model.predict_stream(texts), again, strict=True))
-    if flags.output is None:
-        for line in lines:
-            sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+    if flags.file == "-":
+        lines = _predicted(model, _standard_input(flags.encoding or "utf-8"), flags.format, sys.stdin.isatty())
+    else:
+        lines = _predicted(model, model.read_texts(Path(flags.file), flags.reading()), flags.format, False)
+    if flags.output is not None:
+        write_lines(flags.output, lines)
         return 0
-    _write_whole(flags.output, lines)
+    for line in lines:
+        sys.stdout.write(line + "\n")
     return 0
 
 
-def _texts(flags: PredictFlags, labels: Sequence[str]) -> Iterator[str]:
-    if flags.file == "-":
-        stream = sys.stdin.buffer
-        for number, line in enumerate(stream, start=1):
-            yield _decoded(line, flags.encoding or "utf-8", number)
+def _predicted(model: Any, texts: Iterator[str], format: str, at_once: bool) -> Iterator[str]:
+    """A line for each text; ``at_once`` answers every text before the next is read, for a person who types."""
+    if at_once:
+        for text in texts:
+            yield model.write(model.predict([text])[0], text, format)
         return
-    from catena.data.readers.text import read
-    from catena.data.recognise import read_examples
-
-    path = Path(flags.file)
-    format = _format_of(path, flags, labels)
-    if format == "text":
-        yield from (example.text for example in read(path, encoding=flags.encoding))
-    else:
-        yield from (e.text for e in read_examples(path, format, labelled=False, encoding=flags.encoding))
+    texts, again = tee(texts)
+    for prediction, text in zip(model.predict_stream(texts), again, strict=True):
+        yield model.write(prediction, text, format)
 
 
-def _format_of(path: Path, flags: PredictFlags, labels: Sequence[str]) -> str | None:
-    """The format to read a file in; None leaves it to the reader, which looks again for columns and the like.
-
-    A label in front of a text is told from its first word by whether the model knows it as a label.
-    """
-    from catena.data.recognise import read_examples, recognise
-
-    if flags.input_format != "auto":
-        return flags.input_format
-    found = recognise(path, flags.encoding).format
-    if found in ("kim", "tsv-label", "fasttext"):
-        first = next(iter(read_examples(path, encoding=flags.encoding)), None)
-        return None if first and set(first.labels) <= set(labels) else "text"
-    return None if found in ("csv", "tsv", "jsonl", "parquet", "datasets") else "text"
-
-
-def _decoded(line: bytes, encoding: str, number: int) -> str:
-    from catena.errors import FormatError
-
-    try:
-        return line.decode(encoding).removeprefix("\ufeff").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise FormatError(
-            f"standard input, line {number}, is not {encoding} (byte {error.object[error.start]:#04x} at "
-            f"{error.start + 1}): name its encoding, such as --encoding latin-1"
-        ) from None
-
-
-def _write_whole(path: Path, lines: Iterator[str]) -> None:
-    """Write to a temporary name first, so that a file is there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.unfinished")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            for line in lines:
-                file.write(line + "\n")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def _standard_input(encoding: str) -> Iterator[str]:
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        try:
+            yield line.decode(encoding).removeprefix("\ufeff").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise FormatError(
+                f"standard input, line {number}, is not {encoding} (byte {error.object[error.start]:#04x} at "
+                f"{error.start + 1}): name its encoding, such as --encoding latin-1"
+            ) from None
+        except LookupError:
+            raise FormatError(f"there is no text encoding {encoding!r}: say utf-8, latin-1 or another") from None

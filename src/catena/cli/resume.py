@@ -9,32 +9,33 @@ from typing import Annotated
 
 import tyro
 
-from catena.cli.flags import parse_flags
+from catena.cli.flags import arg, parse_flags
 
 
 @dataclass(frozen=True)
 class ResumeFlags:
-    run: tyro.conf.Positional[Path]
-    """The run folder."""
-    track: str | None = None
+    run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
+    """The run folder. Its config says all else: the data, the device, the threads."""
+    track: Annotated[str | None, arg("NAME")] = None
     """Also write the curves for: tensorboard."""
-    quiet: Annotated[bool, tyro.conf.arg(aliases=["-q"])] = False
+    quiet: Annotated[bool, arg(None, "-q")] = False
     """Print the result alone."""
 
 
 def run(argv: Sequence[str]) -> int:
-    flags = parse_flags(ResumeFlags, argv, "catena resume", "Go on with a run that was stopped, exactly where it was.")
+    about = "Go on with a run that was stopped, exactly where it was."
+    flags = parse_flags(ResumeFlags, argv, "catena resume RUN", about)
 
     from catena.checkpoint import CONFIG, read_meta
-    from catena.cli.training import make_reporter, say
+    from catena.cli.machine import one_run
+    from catena.cli.training import make_reporter, say_result
     from catena.tasks.table import task_of_config
 
-    read_meta(flags.run)  # says what is wrong if it is no run
+    read_meta(one_run(flags.run))  # says what is wrong if it is no run
     reporter = make_reporter(flags.quiet, flags.track, flags.run)
     try:
         trained = task_of_config(flags.run / CONFIG).open().resume(flags.run, reporter)
     finally:
         reporter.close()
-    if trained.test_scores:
-        say("test: " + ", ".join(f"{name} {value:.4f}" for name, value in trained.test_scores.items()))
+    say_result(trained, flags.quiet)
     return 130 if trained.interrupted else 0

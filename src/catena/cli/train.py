@@ -5,59 +5,64 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from catena.cli.flags import UsageError, parse_flags
-from catena.config import override, parse, read_toml, split_flags
-from catena.errors import ConfigError
+from catena.cli.flags import arg, at_least, parse_flags, take_keys
+from catena.cli.usage import UsageError
+from catena.config import Key, override, parse, read_toml
 from catena.registry import did_you_mean
 from catena.tasks.table import TASKS, Entry, task_of_config, task_of_file
 
 ABOUT = "Train a model. Without a task, the format of the first file decides which."
+USAGE = "catena train [TASK] FILES… [--flags]"
 
 
 @dataclass(frozen=True)
 class TrainFlags:
-    files: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Files to train on; dev and test files are named by --dev and --test."""
-    config: Annotated[Path | None, tyro.conf.arg(aliases=["-c"])] = None
+    files: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("[TASK] FILES…")] = ()
+    """What to train, such as classify, and the files to train on; dev and test files are named by --dev and --test."""
+    config: Annotated[Path | None, arg("FILE", "-c")] = None
     """A config file (see 'catena init'); flags go before what it says."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Annotated[Path | None, arg("FOLDER", "-o")] = None
     """The run folder; the next free runs/TASK-MODEL-NUMBER if not set."""
-    overwrite: bool = False
+    overwrite: Annotated[bool, arg()] = False
     """Replace the run folder if it holds an older run."""
-    start_from: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    start_from: Annotated[Path | None, arg("RUN", name="from")] = None
     """Start from the weights of this run or checkpoint (fine-tuning), with its config unless flags say otherwise."""
-    time: str | None = None
+    time: Annotated[str | None, arg("TIME")] = None
     """Time for the whole training, such as 5m; if no model is named, its kind and size are chosen to fit."""
-    seeds: int = 1
+    seeds: Annotated[int, arg("N")] = 1
     """Train so many models, from seeds that follow one another, and give mean and interval of their scores."""
-    track: str | None = None
+    track: Annotated[str | None, arg("NAME")] = None
     """Also write the curves for: tensorboard."""
-    quiet: Annotated[bool, tyro.conf.arg(aliases=["-q"])] = False
+    quiet: Annotated[bool, arg(None, "-q")] = False
     """Print the result alone."""
+
+    RENAMED: ClassVar[dict[str, str]] = {"start_from": "from"}
+
+    def __post_init__(self) -> None:
+        at_least("--seeds", self.seeds, 1)
 
 
 def run(argv: Sequence[str]) -> int:
-    entry, rest = _find_task(argv)
+    if not argv:
+        raise UsageError(f"say what to train on: {USAGE}")
+    entry = _find_task(argv)
     schema = entry.config_class()
-    data, text, source = _starting_point(rest)
-    keys, rest = split_flags(schema, rest, data)
-    flags = parse_flags(TrainFlags, _renamed(rest), f"catena train {entry.name}", ABOUT, schema)
-    data = override(data, keys)
-    if flags.files:
-        data = {**data, "data": {**data.get("data", {}), "train": list(flags.files)}}
-    if flags.time is not None:
-        data = {**data, "training": {**data.get("training", {}), "max_time": flags.time}}
+    data, text, source = _starting_point(argv)
+    keys, rest = take_keys(schema, TrainFlags, argv, data)
+    flags = parse_flags(TrainFlags, rest, USAGE, ABOUT, schema, override(data, keys))
+    data = _with_files_and_time(override(data, keys), flags, keys, entry)
     config = parse(schema, data, source=source, text=text)
 
     from catena.cli.training import Plan, carry_out  # torch is imported from here on
 
     chosen: list[str] = []
     if flags.time is not None and "model" not in data:
-        config, chosen = entry.open().fit_to_time(config)
+        fitted, chosen = entry.open().fit_to_time(config)
+        config = parse(schema, {**data, "model": fitted.model.model_dump()}, source=source)
     plan = Plan(
         entry,
         config,
@@ -72,34 +77,67 @@ def run(argv: Sequence[str]) -> int:
     return carry_out(plan)
 
 
-def _find_task(argv: Sequence[str]) -> tuple[Entry, list[str]]:
-    """The task that is named, or that the config is for, or that the first file looks like; and what remains."""
-    arguments = list(argv)
-    if not arguments or arguments[0] in ("-h", "--help"):
-        return TASKS["classify"], [*arguments, "--help"]
-    first = arguments[0]
+def _with_files_and_time(
+    data: dict[str, Any], flags: TrainFlags, keys: Sequence[tuple[Key, str]], entry: Entry
+) -> dict[str, Any]:
+    """The values with the files and the time that the command names, which it may name once only."""
+    named = {key.path for key, _ in keys}
+    files = flags.files[1:] if flags.files[:1] == (entry.name,) else flags.files
+    if files and ("data", "train") in named:
+        raise UsageError(f"the files to train on are named twice, by --train and as {files[0]}: leave one of them out")
+    if flags.time is not None and ("training", "max_time") in named:
+        raise UsageError("--time and --max-time say the same: leave one of them out")
+    if files:
+        data = {**data, "data": {**data.get("data", {}), "train": list(files)}}
+    if flags.time is not None:
+        data = {**data, "training": {**data.get("training", {}), "max_time": flags.time}}
+    return data
+
+
+# --- what is to be trained --------------------------------------------------------------------------------------------
+
+
+def _find_task(words: Sequence[str]) -> Entry:
+    """The task that is named, or that the config is for, or that the first file looks like."""
+    if words[0] in TASKS:
+        return TASKS[words[0]]
+    if (config := _value_of(words, "-c", "--config")) is not None:
+        return task_of_config(Path(config))
+    if (old := _value_of(words, "--from")) is not None:
+        return task_of_config(_config_of_run(Path(old)))
+    if "-h" in words or "--help" in words:
+        return next((TASKS[word] for word in words if word in TASKS), TASKS["classify"])
+    first = _first_file(words)
     if first in TASKS:
-        return TASKS[first], arguments[1:]
-    if (config := _value_of(arguments, "-c", "--config")) is not None:
-        return task_of_config(Path(config)), arguments
-    if (old := _value_of(arguments, "--from")) is not None:
-        return task_of_config(_config_of_run(Path(old))), arguments
-    if first.startswith("-"):
-        raise UsageError("say what to train on: catena train [TASK] FILES… [--flags]")
+        return TASKS[first]
     if not Path(first).exists() and "/" not in first and "." not in first:
         raise UsageError(f"{first!r} is neither a task nor a file. As a task: {did_you_mean(first, TASKS)}")
-    return task_of_file(Path(first)), arguments
+    if (format := _value_of(words, "--format", "--data.format")) is not None:
+        for entry in TASKS.values():
+            if format in entry.formats:
+                return entry
+    return task_of_file(Path(first), _value_of(words, "--encoding", "--data.encoding"))
+
+
+def _first_file(words: Sequence[str]) -> str:
+    """The first word that belongs to no flag, read with the flags of the task that knows most of them."""
+    schemas = [entry.config_class() for entry in TASKS.values()]
+    rests = [(take_keys(schema, TrainFlags, words)[1], schema) for schema in schemas]
+    rest, schema = min(rests, key=lambda pair: len(pair[0]))
+    files = parse_flags(TrainFlags, rest, USAGE, ABOUT, schema).files
+    if not files:
+        raise UsageError(f"say what to train on: {USAGE}")
+    return files[0]
 
 
 def _config_of_run(folder: Path) -> Path:
     for place in (folder, folder / "best", folder / "last"):
         if (place / "config.toml").is_file():
             return place / "config.toml"
-    raise ConfigError(f"--from {folder} must name a run or a checkpoint, and there is no config.toml in it")
+    from catena.checkpoint import open_checkpoint
+    from catena.cli.machine import one_run
 
-
-def _renamed(words: Sequence[str]) -> list[str]:
-    return [word.replace("_", "-") if word.startswith("--") and "=" not in word else word for word in words]
+    return open_checkpoint(one_run(folder)).folder / "config.toml"  # says what is wrong with it
 
 
 def _starting_point(words: Sequence[str]) -> tuple[dict[str, Any], str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena.checkpoint import write_text_atomically
+from catena.checkpoint import is_run, write_text_atomically
 from catena.config import Config
-from catena.errors import ConfigError
+from catena.errors import CheckpointError, ConfigError
 from catena.metrics.intervals import mean_interval
 from catena.tasks.application import Trained
 from catena.tasks.table import Entry
@@ -42,24 +43,52 @@ def carry_out(plan: Plan) -> int:
     config = plan.config
     config = config.model_copy(update={"data": with_absolute_paths(config.data)})
     folder = plan.output or next_folder(plan.entry.name, config)
-    for line in plan.chosen:
-        say(line)
     parts = list(_parts(config, plan.seeds))
+    for name, _ in parts:
+        check_free(folder if len(parts) == 1 else folder / name, plan.overwrite)
+    if not plan.quiet:
+        for line in plan.chosen:
+            say(line)
     if len(parts) == 1:
         trained = _one(plan, parts[0][1], folder)
-        if not trained.interrupted and trained.test_scores:
-            say("test: " + _scores(trained.test_scores))
+        say_result(trained, plan.quiet)
         return 130 if trained.interrupted else 0
+    if is_run(folder):
+        raise ConfigError(f"{folder} is a run, and {len(parts)} runs cannot be put into it: choose another --output")
     results = []
     for name, part in parts:
-        say(f"--- {name} ---")
+        if not plan.quiet:
+            say(f"--- {name} ---")
         trained = _one(plan, part, folder / name)
         if trained.interrupted:
-            say(f"the other parts were not trained; what is done lies in {folder}")
+            say(f"the parts after {name} were not trained; what is done lies in {folder}")
             return 130
         results.append((name, trained))
     _summarise(results, folder)
     return 0
+
+
+def check_free(folder: Path, overwrite: bool) -> None:
+    """Refuse a run folder that is taken, before any data is read."""
+    if folder.exists() and not folder.is_dir():
+        raise CheckpointError(f"the run cannot be written to {folder}: it is a file. Choose another --output")
+    if is_run(folder) and not overwrite:
+        raise CheckpointError(
+            f"the run cannot be written to {folder}: there is a run already. 'catena resume {folder}' goes on with it, "
+            f"--overwrite replaces it, or choose another --output"
+        )
+
+
+def say_result(trained: Trained, quiet: bool) -> None:
+    """The scores on test, if there are any; and, if nothing else was said, those on dev."""
+    if trained.interrupted:
+        if quiet:
+            say(f"interrupted; to go on: catena resume {trained.folder}")
+        return
+    if quiet and trained.scores:
+        say(f"dev: {_scores(trained.scores)}   {trained.folder}")
+    if trained.test_scores:
+        say(f"test: {_scores(trained.test_scores)}")
 
 
 def _one(plan: Plan, config: Config, folder: Path) -> Trained:
@@ -72,8 +101,6 @@ def _one(plan: Plan, config: Config, folder: Path) -> Trained:
 
 def _parts(config: Any, seeds: int) -> Iterator[tuple[str, Any]]:
     """The config of every seed and fold, by a name for its folder."""
-    if seeds < 1:
-        raise ConfigError(f"--seeds must be 1 or more, and is {seeds}")
     folds = (
         [config.data.fold] if config.data.folds is None or config.data.fold is not None else range(config.data.folds)
     )
@@ -149,5 +176,10 @@ def make_reporter(quiet: bool, track: str | None, folder: Path) -> Reporter:
 
 
 def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    """Print a line. Where nobody reads any more, as behind `| head`, go on without: a training must not end by it."""
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write("standard output is closed; the training goes on, and writes to the run's log.txt\n")

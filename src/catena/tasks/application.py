@@ -45,6 +45,19 @@ class Answers:
     given: list[Any]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How a file is to be read, where that is not as the training files were."""
+
+    format: str | None = None
+    encoding: str | None = None
+    text_column: str | None = None
+    label_column: str | None = None
+
+
+AS_TRAINED = Reading()
+
+
 class Predictor(ABC):
     """A trained model that is ready to be asked. Needs nothing but its own folder."""
 
@@ -57,11 +70,15 @@ class Predictor(ABC):
         """Predictions for any number of texts, in order, a block at a time: memory does not grow with the input."""
 
     @abstractmethod
-    def evaluate(self, path: Path) -> Report:
+    def read_texts(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
+        """The texts of a file to predict for: each line of a plain text, or the texts of any format that has them."""
+
+    @abstractmethod
+    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
         """Score the model on a labelled file."""
 
     @abstractmethod
-    def answers(self, path: Path, metric: str) -> Answers:
+    def answers(self, path: Path, metric: str, reading: Reading = AS_TRAINED) -> Answers:
         """For a paired test between two models: what is right and what this one says, by a metric."""
 
     @abstractmethod

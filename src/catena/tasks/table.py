@@ -52,11 +52,13 @@ TASKS.register("classify")(
 )
 
 
-def task_of_file(path: Path) -> Entry:
+def task_of_file(path: Path, encoding: str | None = None) -> Entry:
     """The task that a data file is for, by its format."""
-    from catena.data.recognise import recognise
+    from catena.data.recognise import UNKNOWN, recognise
 
-    found = recognise(path)
+    found = recognise(path, encoding)
+    if found.format == UNKNOWN:
+        raise FormatError(f"the format of {path} is not known: {found.why}")
     for name in TASKS:
         if found.format in TASKS[name].formats:
             return TASKS[name]

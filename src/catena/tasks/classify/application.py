@@ -63,7 +63,7 @@ class ClassifyApplication(Application):
         if data.tally.dropped:
             data.tally.write(folder / DROPPED)
         task = ClassifyTask(config, data, model, device, randomness)
-        outcome = train(task, config.training, run, randomness, reporter)
+        outcome = train(task, config.training, run, randomness, reporter, save_start=old is not None)
         return self._trained(task, outcome, run)
 
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
@@ -76,7 +76,8 @@ class ClassifyApplication(Application):
         run = open_run(folder)
         run.check_data(files_of(config.data))
         randomness = Randomness(config.seed)
-        data = self._dataset(config, randomness, None)
+        last = run.last(lambda words: None)  # the loop tells what is wrong with it
+        data = self._dataset(config, randomness, last.folder if last else None)
         device = choose_device(config.machine.device)
         task = ClassifyTask(config, data, new_model(config, data, randomness), device, randomness)
         return self._trained(task, resume(task, config.training, run, randomness, reporter), run)
@@ -104,7 +105,9 @@ class ClassifyApplication(Application):
             temperature = task.model.get_buffer("temperature").double().cpu()
             log_probs = log_probabilities(task.logits(task.data.test).double(), several, temperature)
             test = scores_of(log_probs.numpy(), task.data.labels[task.data.test], several)
-            run.append_metrics({"step": outcome.best_step or outcome.steps, "part": "test", **test})
+            row = {"step": outcome.best_step or outcome.steps, "part": "test", **test}
+            if row not in run.metrics():  # it is there if a run that came to its end is resumed
+                run.append_metrics(row)
         return Trained(run.path, outcome.metric, outcome.scores, test, outcome.interrupted)
 
 

@@ -17,10 +17,11 @@ from catena.checkpoint import open_checkpoint
 from catena.data.reading import Tally
 from catena.data.vocabulary import Labels
 from catena.errors import CatenaError, DataError
-from catena.tasks.application import Answers, Predictor, Report
+from catena.tasks.application import AS_TRAINED, Answers, Predictor, Reading, Report
 from catena.tasks.classify.dataset import read_labelled
 from catena.tasks.classify.encoding import BagEncoding, Encoding, load_encoding
 from catena.tasks.classify.model import Bag, Classifier, LinearClassifier, build_model, log_probabilities
+from catena.tasks.classify.reading import read_as, read_texts
 from catena.tasks.classify.scoring import (
     Judged,
     chosen_labels,
@@ -108,12 +109,15 @@ class ClassifyPredictor(Predictor):
             for labels, row in zip(chosen, probabilities, strict=True)
         ]
 
+    def read_texts(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
+        return read_texts(path, reading, self.config.data, self.labels)
+
     # --- on labelled data ---------------------------------------------------------------------------------------------
 
-    def judge(self, path: Path) -> Judged:
+    def judge(self, path: Path, reading: Reading = AS_TRAINED) -> Judged:
         """Predict for a labelled file, a block at a time."""
         tally = Tally()
-        examples = read_labelled(self.config.data, path, tally)
+        examples = read_labelled(read_as(self.config.data, reading), path, tally)
         blocks, rights = [], []
         while block := list(islice(examples, BLOCK)):
             blocks.append(self.log_probabilities([example.text for example in block]))
@@ -135,15 +139,15 @@ class ClassifyPredictor(Predictor):
             raise DataError(f"{place} has {len(ids)} labels ({', '.join(labels)}), and this model gives one")
         return np.array(ids[0], np.int64)
 
-    def evaluate(self, path: Path) -> Report:
-        judged = self.judge(path)
+    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+        judged = self.judge(path, reading)
         several = self.config.data.several_labels
         scores = scores_of(judged.log_probs, judged.labels, several)
         lines = report_lines(judged, scores, self.names, several)
         return Report(scores, signatures_of(len(judged.labels), several), tuple(lines))
 
-    def answers(self, path: Path, metric: str) -> Answers:
-        judged = self.judge(path)
+    def answers(self, path: Path, metric: str, reading: Reading = AS_TRAINED) -> Answers:
+        judged = self.judge(path, reading)
         several = self.config.data.several_labels
         return Answers(
             measure_of(metric, self.names.names),

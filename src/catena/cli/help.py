@@ -1,0 +1,73 @@
+"""The keys of a config as flags, for ``--help``: those of the chosen kinds, with the values they would have."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from catena.config import KIND, Config, Key, flag_table, parse
+from catena.errors import ConfigError
+
+WIDTH = 100
+HEAD = (
+    "Keys of the config. Each is a flag; the last part of its name will do where it says enough. The keys of another "
+    "kind are shown when it is chosen, as by --model recurrent --help."
+)
+
+
+def config_help(schema: type[Config], data: Mapping[str, Any]) -> Iterator[str]:
+    """Every key in its section, with its choices, its value if it is not given, and its meaning."""
+    kinds = _kinds_in(data)
+    try:
+        config = parse(schema, kinds, source="--help")
+    except ConfigError:
+        config = parse(schema, {}, source="--help")
+    table = flag_table(schema, kinds)
+    yield from ("", *textwrap.wrap(HEAD, WIDTH))
+    for path, section in _sections(config, ()):
+        lines = [line for key in _keys_of(section, path, table) for line in _key_help(key, section, table)]
+        if lines:
+            yield from ("", f"[{'.'.join(path)}]" if path else "[top]", *lines)
+
+
+def _kinds_in(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The kinds that nested values choose, without the other values."""
+    inner = {key: _kinds_in(value) for key, value in data.items() if isinstance(value, Mapping)}
+    return {key: value for key, value in inner.items() if value} | ({KIND: data[KIND]} if KIND in data else {})
+
+
+def _sections(config: Config, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Config]]:
+    yield path, config
+    for name in type(config).model_fields:
+        if isinstance(inner := getattr(config, name), Config):
+            yield from _sections(inner, (*path, name))
+
+
+def _keys_of(section: Config, path: tuple[str, ...], table: Mapping[str, Key]) -> Iterator[Key]:
+    fields = type(section).model_fields
+    for name in sorted(fields, key=lambda name: name != KIND):  # the kind first, for it decides about the others
+        if isinstance(getattr(section, name), Config):
+            continue
+        kinds = table[".".join((*path, name))].kinds if name == KIND else ()
+        key = Key((*path, name), fields[name], kinds)
+        if len(key.values) != 1:  # one choice is no choice
+            yield key
+
+
+def _key_help(key: Key, section: Config, table: Mapping[str, Key]) -> Iterator[str]:
+    short = ".".join(key.path[:-1]) if key.path[-1] == KIND else key.path[-1]
+    known = table.get(short)
+    name = short if known is not None and known.path == key.path else key.dotted
+    choices, words = "|".join(key.choices), " ".join((key.field.description or "").split())
+    if len(choices) > WIDTH * 2 // 3:
+        words, choices = f"{words} One of: {', '.join(key.choices)}.", ""
+    value = _shown(getattr(section, key.path[-1]))
+    yield f"  --{name.replace('_', '-')} {choices}".rstrip() + f" (default: {value})"
+    yield from textwrap.wrap(words, WIDTH - 4, initial_indent="      ", subsequent_indent="      ")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)

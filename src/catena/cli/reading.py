@@ -1,0 +1,31 @@
+"""Flags of the verbs that read data with a trained model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from catena.cli.flags import arg
+
+if TYPE_CHECKING:
+    from catena.tasks.application import Reading
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingFlags:
+    """How a data file is read, where that is not as the training files were."""
+
+    input_format: Annotated[str, arg("NAME", shown="(default: auto)")] = "auto"
+    """Format of the file: a name that 'catena inspect' gives, or text for one text a line; auto looks at it."""
+    encoding: Annotated[str | None, arg("NAME")] = None
+    """Encoding of the file if it is not UTF-8, such as latin-1."""
+    text_column: Annotated[str | None, arg("NAME")] = None
+    """Column or key that holds the text, in files that name their columns."""
+    label_column: Annotated[str | None, arg("NAME")] = None
+    """Column or key that holds the label."""
+
+    def reading(self) -> Reading:
+        from catena.tasks.application import Reading
+
+        named = None if self.input_format == "auto" else self.input_format
+        return Reading(named, self.encoding, self.text_column, self.label_column)

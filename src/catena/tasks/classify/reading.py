@@ -1,0 +1,67 @@
+"""Which texts of a file to predict for, and how a file is read that is not like the training files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from catena.data.readers.brackets import read as read_trees
+from catena.data.readers.table import FORMATS
+from catena.data.recognise import read_examples, recognise
+from catena.errors import FormatError
+from catena.tasks.application import Reading
+from catena.tasks.classify.settings import ClassifyData
+
+LABEL_IN_FRONT = ("kim", "tsv-label", "fasttext")
+SENTENCES = ("conllu", "columns")
+WITH_COLUMNS = ("csv", "tsv", "jsonl", "parquet", "datasets")
+
+
+def read_as(data: ClassifyData, reading: Reading) -> ClassifyData:
+    """The data settings of training with what is to be read otherwise."""
+    return data.model_copy(update={key: value for key, value in vars(reading).items() if value is not None})
+
+
+def read_texts(path: Path, reading: Reading, data: ClassifyData, labels: Collection[str]) -> Iterator[str]:
+    """The texts of a file, in the format that is asked for or that the file shows; none is left out.
+
+    Args:
+        path: the file.
+        reading: what is asked for.
+        data: how the training files were read.
+        labels: the classes of the model.
+    """
+    format = reading.format or _format_of(path, reading, data, labels)
+    if format == "brackets":
+        yield from (" ".join(tree.words()) for tree in read_trees(path, encoding=reading.encoding))
+        return
+    column = (reading.text_column or data.text_column) if format in WITH_COLUMNS else reading.text_column
+    yield from (
+        example.text
+        for example in read_examples(
+            path,
+            reading.format or ("text" if format == "text" else None),  # recognised again, with its header, quotes, …
+            options={} if column is None else {"text_column": column},
+            labelled=False,
+            encoding=reading.encoding,
+        )
+    )
+
+
+def _format_of(path: Path, reading: Reading, data: ClassifyData, labels: Collection[str]) -> str:
+    """The format to read a file in.
+
+    A label in front of a text is told from its first word by whether the model knows it as a label.
+    """
+    found = recognise(path, reading.encoding)
+    if found.format in LABEL_IN_FRONT:
+        split = data.label_separator is not None and found.format != "fasttext"
+        options = {"separator": data.label_separator} if split else {}
+        first = next(read_examples(path, options=options, encoding=reading.encoding), None)
+        return found.format if first and set(first.labels) <= set(labels) else "text"
+    if found.format in SENTENCES:
+        raise FormatError(
+            f"{path} is {FORMATS[found.format].title} ({found.why}), not a file of texts: "
+            f"--input-format text would take each of its lines for one"
+        )
+    return found.format if found.format in (*WITH_COLUMNS, "brackets") else "text"
