@@ -76,7 +76,7 @@ def test_lines_before_a_broken_one_are_given(tmp_path: Path) -> None:
     [
         (b"caf\xc3", None, r"x:1 is not UTF-8: byte 0xc3 at character 4"),
         (b"\xed\xa0\x80", None, r"x:1 is not UTF-8: byte 0xed"),
-        (b"a\n\x81b\n", "cp1252", r"x:2 is not cp1252: byte 0x81 at character 1, .*--data.encoding utf-8"),
+        (b"a\n\x81b\n", "cp1252", r"x:2 is not cp1252: byte 0x81 at character 1, .*--encoding utf-8"),
         (b"\xff\xfea\0b", None, r"x is not utf-16: .*truncated data.* after line 0"),
         (b"a\0b\0\n\0", None, r"x:1 has a NUL byte at character 2, near 'a\\x00b.*UTF-16 without a byte-order mark"),
     ],

@@ -215,7 +215,7 @@ def _decoded(path: Path | str, stream: io.BufferedReader, encoding: str | None) 
     except UnicodeError as error:
         raise FormatError(
             f"{path} is not {name}: {error} after line {number}. Give the encoding it was written in, "
-            "such as --data.encoding utf-8"
+            "such as --encoding utf-8"
         ) from None
 
 
@@ -240,7 +240,7 @@ def _not_decoded(path: Path | str, number: int, line: str, at: int, encoding: st
     return FormatError(
         f"{path}:{number} is not {encoding or 'UTF-8'}: byte 0x{byte:02x} at character {at + 1}, "
         f"near {shorten(line[max(0, at - 30) : at + 30])}. Give the encoding the file was written in, "
-        f"such as --data.encoding {cure}"
+        f"such as --encoding {cure}"
     )
 
 
@@ -249,7 +249,7 @@ def _nul(path: Path | str, number: int, line: str) -> FormatError:
     return FormatError(
         f"{path}:{number} has a NUL byte at character {at + 1}, "
         f"near {shorten(line[max(0, at - 30) : at + 30])}: "
-        "this is no text file, or UTF-16 without a byte-order mark (--data.encoding utf-16-le)"
+        "this is no text file, or UTF-16 without a byte-order mark (--encoding utf-16-le)"
     )
 
 

@@ -103,7 +103,7 @@ class CharacterTroubles:
             self.invisible.add(number)
 
     def findings(self) -> Iterator[Finding]:
-        cure = "; give the encoding it was written in, such as --data.encoding latin-1"
+        cure = "; give the encoding it was written in, such as --encoding latin-1"
         yield from self.undecoded.finding(
             "encoding", "error", f"a line is not UTF-8{cure}", f"{{}} lines are not UTF-8{cure}"
         )

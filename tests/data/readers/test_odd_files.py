@@ -77,7 +77,7 @@ def test_blanks_at_line_ends_change_no_count(specimen: Specimen, tmp_path: Path)
 def test_latin_1_is_refused_with_line_byte_and_cure(specimen: Specimen, tmp_path: Path) -> None:
     path = written(tmp_path, specimen.text.encode("latin-1"))
     line = specimen.text[: specimen.text.index("é")].count("\n") + 1
-    with pytest.raises(FormatError, match=rf"odd:{line} is not UTF-8: byte 0xe9 .*--data.encoding latin-1"):
+    with pytest.raises(FormatError, match=rf"odd:{line} is not UTF-8: byte 0xe9 .*--encoding latin-1"):
         examples(specimen, path)
     assert len(examples(specimen, path, encoding="latin-1")) == specimen.count
     assert "café" in str(examples(specimen, path, encoding="cp1252")[0])
