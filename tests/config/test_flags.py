@@ -225,6 +225,11 @@ def test_flags_that_cannot_be_read(line: str, sentence: str) -> None:
         split_flags(Plain, line.split())
 
 
+def test_a_key_in_the_wrong_section_is_answered_with_the_right_one() -> None:
+    with pytest.raises(ConfigError, match=r"^optimiser.patience is not a known key: did you mean 'early.patience'"):
+        split_flags(House, ["-s", "optimiser.patience=3"])
+
+
 def test_the_kind_needs_a_value_too() -> None:
     with pytest.raises(ConfigError, match=r"--model\.kind needs a value: one of recurrent, convolution"):
         split_flags(House, ["--model"])

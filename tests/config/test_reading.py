@@ -121,6 +121,7 @@ def test_one_problem_is_counted_as_one() -> None:
         ({"model": 3}, "model is 3: must be a section, written [model]"),
         ({"optimiser": 3}, "optimiser is 3: must be a section, written [optimiser]"),
         ({"optimiser": {"x": 1}}, "optimiser.x is not a known key: known are 'momentum', 'rate', 'steps'"),
+        ({"optimiser": {"patience": 1}}, "optimiser.patience is not a known key: did you mean 'early.patience'?"),
     ],
 )
 def test_problems_inside_sections(data: dict[str, Any], sentence: str) -> None:

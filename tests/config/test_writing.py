@@ -97,9 +97,11 @@ def test_the_file_says_what_each_key_means() -> None:
     assert lines[:4] == ["# A heading", "#", "# of two parts", ""]
     assert lines[4:6] == ["# The one number that everything random depends on.", "seed = 0"]
     model = lines.index("[model]")
-    assert lines[model + 1 : model + 4] == [
+    assert lines[model - 3 : model + 2] == [
+        "",
         "# What makes vectors of words.",
         "# Other kinds: recurrent.",
+        "[model]",
         'kind = "convolution"',
     ]
     assert "# How weights move." in lines  # a section without a description takes its class's

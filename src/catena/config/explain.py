@@ -15,6 +15,7 @@ from catena.registry import did_you_mean
 
 MISSING = object()
 LONGEST_VALUE = 80
+FEW = 3
 
 
 def problems(schema: type[Config], error: ValidationError, data: Mapping[str, Any], text: str) -> list[str]:
@@ -60,6 +61,9 @@ def _unknown_key(schema: type[Config], path: tuple[str, ...], place: str, data: 
         change = f"change {'.'.join((*section, KIND))} or leave it out"
         return f"{place} is a key of {' and '.join(owners)}, not of {chosen!r}: {change}"
     known = dict.fromkeys(key for c in classes if kind_of(c) in ("", chosen) for key in c.model_fields)
+    same_name = list(dict.fromkeys(key.dotted for key in keys(schema) if key.path[-1] == name))
+    if same_name and len(same_name) <= FEW:
+        return f"{place} is not a known key: did you mean {' or '.join(map(repr, same_name))}?"
     return f"{place} is not a known key: {did_you_mean(name, known)}"
 
 

@@ -91,7 +91,8 @@ def _setting(flag: str, words: list[str], table: Mapping[str, Key] | None) -> st
     if not equals:
         raise ConfigError(f"{flag} needs key=value, but {repr(setting) if setting else 'nothing'} follows it")
     if table is not None and name not in table:
-        raise ConfigError(f"{name} is not a known key: {did_you_mean(name, table)}")
+        same_name = [key for key in table if "." in key and key.split(".")[-1] == name.split(".")[-1]]
+        raise ConfigError(f"{name} is not a known key: {did_you_mean(name, same_name or table)}")
     return f"{name}={value}"
 
 

@@ -31,11 +31,11 @@ def _section_lines(config: Config, path: tuple[str, ...]) -> list[str]:
         lines.append(f"{name} = {toml_text(getattr(config, name))}")
     for name in inner:
         section = getattr(config, name)
-        lines += ["", f"[{'.'.join((*path, name))}]"]
         others = [kind_of(s) for s in sections_in(fields[name].annotation) if kind_of(s) and s is not type(section)]
-        lines += _wrapped(fields[name].description or type(section).__doc__ or "")
+        lines += ["", *_wrapped(fields[name].description or type(section).__doc__ or "")]
         if others:
             lines += _wrapped(f"Other kinds: {', '.join(others)}.")
+        lines.append(f"[{'.'.join((*path, name))}]")
         lines += _section_lines(section, (*path, name))
     return lines
 
