@@ -2,8 +2,8 @@
 
     CATENA_DATA=… python benchmarks/classify.py [--epochs 3] [--threads 1]
 
-Both train the same epochs in one process, turn by turn; the table gives the median seconds of an epoch, their ratio, and
-the share of a step that the loop itself takes: what remains when batch, forward, backward and optimiser are taken off.
+Both train the same epochs in one process, turn by turn; the table gives the median seconds of an epoch, their ratio,
+and the share of a step that the loop itself takes: what is left without batch, forward, backward and optimiser.
 Peak memory is that of two processes of their own, one for each side; the plain one imports nothing of Catena.
 """
 
@@ -28,7 +28,7 @@ from torch import nn
 SEED = 0
 
 
-# --- the hand-written script: no line of Catena ------------------------------------------------------------------------
+# --- the hand-written script: no line of Catena ---------------------------------------------------------------------
 
 
 class PlainCNN(nn.Module):
@@ -67,10 +67,10 @@ def plain_epoch(
     return time.perf_counter() - start
 
 
-# --- the same in Catena ------------------------------------------------------------------------------------------------
+# --- the same in Catena ---------------------------------------------------------------------------------------------
 
 
-def prepare(path: Path):  # noqa: ANN201
+def prepare(path: Path):
     from catena import config as configs
     from catena.randomness import Randomness
     from catena.tasks.classify.dataset import prepare as prepare_data
@@ -93,7 +93,7 @@ class Timer:
         self.seconds = 0.0
 
     def around(self, work: Callable) -> Callable:
-        def timed(*args, **options):  # noqa: ANN002, ANN003, ANN202
+        def timed(*args, **options):
             start = time.perf_counter()
             try:
                 return work(*args, **options)
@@ -103,7 +103,7 @@ class Timer:
         return timed
 
 
-def make_task(config, data):  # noqa: ANN001, ANN201
+def make_task(config, data):
     from catena.randomness import Randomness
     from catena.tasks.classify.application import new_model
     from catena.tasks.classify.task import ClassifyTask
@@ -120,7 +120,7 @@ def make_task(config, data):  # noqa: ANN001, ANN201
     )
 
 
-def catena_epoch(task) -> tuple[float, float]:  # noqa: ANN001
+def catena_epoch(task) -> tuple[float, float]:
     """Seconds of one epoch through the loop, and of these the seconds of the work itself."""
     from catena.randomness import Randomness
     from catena.training import loop
@@ -130,7 +130,7 @@ def catena_epoch(task) -> tuple[float, float]:  # noqa: ANN001
     epoch_of, loss_of = task.epoch, task.loss
     backward, step = torch.Tensor.backward, loop.Updater.step
 
-    def timed_epoch(number: int):  # noqa: ANN202
+    def timed_epoch(number: int):
         plan = epoch_of(number)
         plan.batch = work.around(plan.batch)
         return plan
@@ -146,7 +146,7 @@ def catena_epoch(task) -> tuple[float, float]:  # noqa: ANN001
         torch.Tensor.backward, loop.Updater.step = backward, step
 
 
-def plain_parts(config, data):  # noqa: ANN001, ANN201
+def plain_parts(config, data):
     """The plain script's model and data: the same ids, and the batches that Catena plans."""
     torch.manual_seed(SEED)
     model = PlainCNN(data.encoding.size, len(data.names))
@@ -186,7 +186,7 @@ def alone(side: str, file: Path) -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-def save_arrays(file: Path, data, plan: list) -> None:  # noqa: ANN001
+def save_arrays(file: Path, data, plan: list) -> None:
     """What the plain script needs to train one epoch."""
     corpus = data.texts.texts
     ends = np.cumsum([len(rows) for rows in plan])[:-1]
@@ -229,18 +229,16 @@ def main() -> None:
         )
     ratio = statistics.median(ours) / statistics.median(plain)
     print(f"\n{flags.threads} threads, {len(data.train):,} texts, batches of 50, medians of {flags.epochs} epochs")
-    print(
-        f"seconds of an epoch     plain {statistics.median(plain):.2f}   Catena {statistics.median(ours):.2f}   ratio {ratio:.2f}"
-    )
+    seconds = f"plain {statistics.median(plain):.2f}   Catena {statistics.median(ours):.2f}   ratio {ratio:.2f}"
+    print(f"seconds of an epoch     {seconds}")
     print(f"the loop itself         {100 * statistics.median(own):.1f} % of a step")
     with tempfile.TemporaryDirectory() as temporary:
         arrays = Path(temporary) / "arrays.npz"
         save_arrays(arrays, data, plan(1))
         files = {"plain": arrays, "catena": flags.file}
         memory = {side: peak_memory(side, file, flags.threads) for side, file in files.items()}
-    print(
-        f"peak memory, MiB        plain {memory['plain']:.0f}   Catena {memory['catena']:.0f}   ratio {memory['catena'] / memory['plain']:.2f}"
-    )
+    ratio = memory["catena"] / memory["plain"]
+    print(f"peak memory, MiB        plain {memory['plain']:.0f}   Catena {memory['catena']:.0f}   ratio {ratio:.2f}")
 
 
 if __name__ == "__main__":

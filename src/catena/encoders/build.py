@@ -123,6 +123,7 @@ def build_text_convolution(settings: TextConvolutionSettings, d_in: int) -> Text
         activation=settings.activation,
         norms=[build_norm(settings.norm, settings.filters) for _ in settings.windows],
         k=settings.k,
+        scale=settings.scale,
     )
 
 

@@ -147,6 +147,8 @@ class TextConvolutionSettings(Config):
     """Activation of the features."""
     norm: NormName = "none"
     """Normalisation before the activation."""
+    scale: float | None = Field(None, gt=0)
+    """Filters are drawn evenly between -scale and scale, with biases of 0; if not set, by the size of the window."""
     k: int = Field(1, gt=0)
     """Keep the k largest values of each filter, in the order of the text."""
 

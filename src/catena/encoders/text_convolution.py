@@ -39,6 +39,7 @@ class TextConvolution(nn.Module):
         activation: its name.
         norms: a normalisation for the features of each window, before the activation; None for none.
         k: keep the ``k`` largest values of each filter in the order of the text.
+        scale: filters are drawn from U(-scale, scale), with biases of 0; as torch draws those of a convolution if None.
 
     ``kernels[n][j, f]`` are the weights by which filter ``f`` of window ``n`` reads its ``j``-th position.
     """
@@ -53,6 +54,7 @@ class TextConvolution(nn.Module):
         activation: str = "relu",
         norms: Sequence[Norm] | None = None,
         k: int = 1,
+        scale: float | None = None,
     ) -> None:
         super().__init__()
         self.d_in, self.d_out = d_in, filters * len(windows) * k
@@ -60,9 +62,9 @@ class TextConvolution(nn.Module):
         self.kernels = nn.ParameterList(torch.empty(window, filters, d_in) for window in windows)
         self.biases = nn.ParameterList(torch.empty(filters) for _ in windows)
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            bound = 1 / math.sqrt(kernel.shape[0] * d_in)  # as torch draws the weights of a convolution
+            bound = scale or 1 / math.sqrt(kernel.shape[0] * d_in)  # as torch draws the weights of a convolution
             nn.init.uniform_(kernel, -bound, bound)
-            nn.init.uniform_(bias, -bound, bound)
+            nn.init.zeros_(bias) if scale else nn.init.uniform_(bias, -bound, bound)
         self.activation = build_activation(activation)
         self.norms = nn.ModuleList(norms) if norms is not None else None
         self.pooling = KMaxPooling(filters, k) if k > 1 else MaxPooling(filters)

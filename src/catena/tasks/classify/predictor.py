@@ -236,7 +236,7 @@ def blank_vectors(config: ClassifyConfig, n: int) -> tuple[torch.Tensor, torch.T
     return torch.zeros(n, config.model.embedding.d), torch.zeros(n, dtype=torch.bool)
 
 
-def _checked(texts: Sequence[str]) -> Sequence[str]:
+def _checked(texts: Any) -> Sequence[str]:
     if isinstance(texts, str):
         raise DataError(
             "predict takes a list of texts, and one text was given: put it in a list, as in predict([text])"

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from catena.config import to_toml
 from catena.data.batches import BatchPlan
 from catena.data.settings import BatchSettings
-from catena.data.vocabulary import Labels
 from catena.metrics.calibration import fit_temperature
 from catena.randomness import Randomness
 from catena.tasks.classify.batch import TextBatch
@@ -21,7 +20,7 @@ from catena.tasks.classify.dataset import Dataset
 from catena.tasks.classify.encoding import EncodedTexts
 from catena.tasks.classify.loss import LOSSES, balanced_weights
 from catena.tasks.classify.model import Classifier, Scores, VectorClassifier, log_probabilities
-from catena.tasks.classify.scoring import chosen_labels, scores_of
+from catena.tasks.classify.scoring import chosen_labels, right_ids, scores_of
 from catena.tasks.classify.settings import METRICS, ClassifyConfig
 from catena.training.task import EpochPlan, Evaluation, LossOutput, Task
 
@@ -124,8 +123,7 @@ class ClassifyTask(Task):
         several = self.config.data.several_labels
         if self.config.evaluation.calibrate and logits.ndim == 2:
             # A buffer, so it is saved with the weights; the loss does not read it, so training is not disturbed.
-            temperature = fit_temperature(logits.double().numpy(), self.data.labels[rows])
-            self._model.temperature.fill_(temperature)
+            self._model.temperature.fill_(_fitted_temperature(logits.double().numpy(), self.data.labels[rows]))
         log_probs = log_probabilities(logits, several, self._model.temperature.cpu()).double().numpy()
         scores = scores_of(log_probs, self.data.labels[rows], several)
         return Evaluation(scores, self._samples(rows, log_probs, several))
@@ -140,7 +138,7 @@ class ClassifyTask(Task):
         lines = []
         for row, text in self.data.samples:
             guess = chosen_labels(log_probs[place[row]][None], names, several)[0]
-            right = _label_names(self.data.labels[row], names)
+            right = [names.name(j) for j in right_ids(self.data.labels[row : row + 1])[0]]
             mark = "✓" if set(guess) == set(right) else f"✗ (is {', '.join(right) or 'none'})"
             shown = text if len(text) <= 60 else text[:57] + "…"
             lines.append(f"{shown}  →  {', '.join(guess) or 'none'} {mark}")
@@ -185,7 +183,9 @@ def score_all(
     return joined[..., torch.from_numpy(np.argsort(order)), :].clone()
 
 
-def _label_names(labels: np.ndarray, names: Labels) -> list[str]:
-    if np.ndim(labels) == 0:
-        return [names.name(int(labels))]
-    return [names.name(int(i)) for i in np.flatnonzero(labels)]
+def _fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
+    """The temperature that makes the labels most likely. A yes-or-no question is a choice between scores s and 0."""
+    if labels.ndim == 1:
+        return fit_temperature(logits, labels)
+    pairs = np.stack((np.zeros(logits.size), logits.reshape(-1)), axis=-1)
+    return fit_temperature(pairs, labels.reshape(-1).astype(np.int64))

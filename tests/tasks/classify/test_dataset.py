@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.data.reading import Tally
+from catena.errors import DataError
+from catena.randomness import Randomness
+from catena.tasks.classify.dataset import fold_of, from_lists, prepare, read_labelled, split
+from catena.tasks.classify.settings import ClassifyData
+from tests.tasks.classify.helpers import config_of
+
+GENERATOR = Randomness(3)
+
+
+# --- splitting --------------------------------------------------------------------------------------------------------
+
+
+@given(classes=st.lists(st.integers(0, 3), min_size=2, max_size=60), share=st.floats(0.05, 0.9), seed=st.integers(0, 5))
+def test_a_split_keeps_every_row_once_and_takes_each_class_alike(classes: list[int], share: float, seed: int) -> None:
+    rows = np.arange(10, 10 + len(classes))
+    labels = np.full(10 + len(classes), -1)
+    labels[10:] = classes
+    kept, held = split(rows, labels, share, Randomness(seed).numpy("split"))
+    assert sorted([*kept, *held]) == rows.tolist()
+    assert 1 <= len(held) <= len(rows) - 1
+    assert len(held) == min(max(1, round(share * len(rows))), len(rows) - 1)
+    of_class, held_of_class = Counter(classes), Counter(labels[held].tolist())
+    for value, count in of_class.items():
+        # Whole examples only: a class may be off by one, and by what the rounding of the whole adds.
+        assert abs(held_of_class[value] - share * count) <= 1.5 + 0.5 * count / len(classes)
+
+
+def test_a_split_depends_on_the_seed_alone() -> None:
+    rows, classes = np.arange(50), np.arange(50) % 3
+    first, again, other = (split(rows, classes, 0.2, Randomness(s).numpy("dev"))[1].tolist() for s in (0, 0, 1))
+    assert first == again
+    assert first != other
+
+
+@given(n=st.integers(3, 40), folds=st.integers(2, 3))
+def test_folds_are_parts_of_nearly_one_size_that_cover_all(n: int, folds: int) -> None:
+    rows = np.arange(n)
+    inside = []
+    for fold in range(folds):
+        outside, held = fold_of(rows, folds, fold, Randomness(0).numpy("folds"))
+        assert sorted([*outside, *held]) == rows.tolist()
+        assert len(held) in (n // folds, n // folds + 1)
+        inside += held.tolist()
+    assert sorted(inside) == rows.tolist()
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_counts_reconcile_and_what_is_dropped_is_told(tmp_path: Path) -> None:
+    lines = ["a\tone two", "b\tthree", "", "a\tone two three four five", "b\tfour"]
+    train = write(tmp_path / "train.tsv", "\n".join(lines) + "\n")
+    config = config_of(
+        {"data": {"train": [train], "format": "tsv-label", "max_length": 4}, "tokenizer": {"kind": "whitespace"}}
+    )
+    data = prepare(config, Randomness(0))
+    assert "read 5; used 3; dropped 2 (1 empty, 1 longer than max_length=4), listed in dropped.tsv" in data.lines
+    assert [(d.place.line, d.reason) for d in data.tally.dropped] == [(3, "empty"), (4, "longer than max_length=4")]
+    assert len(data.train) + len(data.dev) == 3
+
+
+def test_long_texts_can_be_cut_instead(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", "a\tone two three four five\nb\tsix\nb\tseven\n")
+    values = {"train": [train], "format": "tsv-label", "max_length": 2, "too_long": "cut"}
+    data = prepare(config_of({"data": values, "tokenizer": {"kind": "whitespace"}}), Randomness(0))
+    assert sorted(data.texts.lengths.tolist()) == [1, 1, 2]
+    assert not data.tally.dropped
+
+
+def test_dev_is_never_thinned_by_its_length(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", "a\tone two\nb\tsix\n")
+    dev = write(tmp_path / "dev.tsv", "a\tone two three four\nb\tfive\n")
+    config = config_of(
+        {
+            "data": {"train": [train], "dev": dev, "format": "tsv-label", "max_length": 3},
+            "tokenizer": {"kind": "whitespace"},
+        }
+    )
+    data = prepare(config, Randomness(0))
+    assert len(data.dev) == 2
+    assert data.texts.lengths[data.dev].tolist() == [3, 1]
+
+
+def test_the_vocabulary_is_that_of_the_training_part_alone(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", "a\tone two\nb\tsix\n")
+    dev = write(tmp_path / "dev.tsv", "a\tnever\nb\tsix\n")
+    values = {"data": {"train": [train], "dev": dev, "format": "tsv-label"}, "tokenizer": {"kind": "whitespace"}}
+    data = prepare(config_of(values), Randomness(0))
+    assert data.encoding.tokens("never six") == ["never", "six"]
+    assert "never" not in [data.encoding.name(i) for i in range(data.encoding.size)]
+    bag = prepare(config_of({**values, "model": {"kind": "loglinear"}}), Randomness(0))
+    assert "never" not in [bag.encoding.name(i) for i in range(bag.encoding.size)]
+
+
+def test_several_training_files_are_read_one_after_the_other(tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{i}.tsv", f"a\tone{i}\nb\ttwo{i}\n") for i in range(3)]
+    data = prepare(config_of({"data": {"train": files, "format": "tsv-label"}}), Randomness(0))
+    assert len(data.train) + len(data.dev) == 6
+
+
+TREES = "(3 (2 a) (4 (3 good) (2 film)))\n(1 (2 a) (0 (1 bad) (2 film)))\n"
+
+
+def test_every_phrase_of_a_tree_is_an_example_once(tmp_path: Path) -> None:
+    path = write(tmp_path / "trees.txt", TREES)
+    tally = Tally()
+    found = [(e.labels[0], e.text) for e in read_labelled(ClassifyData(), path, tally, phrases=True)]
+    assert found == [
+        ("3", "a good film"),
+        ("2", "a"),
+        ("4", "good film"),
+        ("3", "good"),
+        ("2", "film"),
+        ("1", "a bad film"),
+        ("0", "bad film"),
+        ("1", "bad"),
+    ]
+    assert tally.counts(8).sentence("") == "read 10; used 8; dropped 2 (2 met before)"
+    sentences = [(e.labels[0], e.text) for e in read_labelled(ClassifyData(), path, Tally())]
+    assert sentences == [("3", "a good film"), ("1", "a bad film")]
+
+
+def test_labels_are_renamed_and_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "trees.txt", TREES)
+    tally = Tally()
+    data = ClassifyData(relabel=("0=neg", "1=neg", "2=", "3=pos", "4=pos"))
+    found = Counter(e.labels[0] for e in read_labelled(data, path, tally, phrases=True))
+    assert found == {"pos": 3, "neg": 3}
+    assert tally.counts(6).dropped == {"met before": 2, "with a label that is left out": 2}
+
+
+# --- what cannot be used ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "words"),
+    [
+        ([], [], "no example is left"),
+        (["a", "b"], [["x"], ["x"]], "only the label 'x'"),
+        (["a", "b"], [["x", "y"], ["x"]], "has 2 labels .*--several-labels"),
+        (["a"], [["x"]], "at least two labels"),
+    ],
+)
+def test_data_that_cannot_serve_is_answered_with_a_sentence(
+    texts: list[str], labels: list[list[str]], words: str
+) -> None:
+    with pytest.raises(DataError, match=words):
+        prepare(config_of(), Randomness(0), {"train": from_lists(texts, labels, "X")})
+
+
+def test_a_text_column_taken_for_the_label_is_noticed() -> None:
+    texts, labels = [f"t{i}" for i in range(1200)], [[f"a long sentence {i}"] for i in range(1200)]
+    with pytest.raises(DataError, match="looks like the text taken for the label"):
+        prepare(config_of(), Randomness(0), {"train": from_lists(texts, labels, "X")})
+
+
+def test_trained_subwords_see_the_training_texts(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", "a\tbanana banana\nb\tananas ananas\n" * 20)
+    values = {"data": {"train": [train], "format": "tsv-label"}, "tokenizer": {"kind": "bpe", "size": 270}}
+    from_file = prepare(config_of(values), Randomness(0))
+    texts, labels = ["banana banana", "ananas ananas"] * 20, [["a"], ["b"]] * 20
+    from_list = prepare(
+        config_of({"tokenizer": values["tokenizer"]}), Randomness(0), {"train": from_lists(texts, labels, "X")}
+    )
+    tokens = from_file.encoding.tokens("banana")
+    assert len(tokens) < 6
+    assert tokens == from_list.encoding.tokens("banana")

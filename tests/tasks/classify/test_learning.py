@@ -1,0 +1,123 @@
+"""What each model can learn and what it cannot: Boolean functions, and the 8-3-8 identity (Rumelhart et al. 1986)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from tests.tasks.classify.helpers import config_of, fit, task_of
+
+
+def boolean(function: Any, n: int) -> tuple[list[str], list[str]]:
+    """All inputs of a Boolean function as texts: the words of the inputs that are true, and one that is always in."""
+    texts, labels = [], []
+    for inputs in itertools.product((0, 1), repeat=n):
+        texts.append(" ".join(["always"] + [f"x{i}" for i, value in enumerate(inputs) if value]))
+        labels.append(str(int(function(inputs))))
+    return texts, labels
+
+
+def xor(inputs: tuple[int, ...]) -> bool:
+    return sum(inputs) % 2 == 1
+
+
+def perceptron(epochs: int = 100) -> Any:
+    return config_of(
+        {
+            "model": {"kind": "perceptron", "features": {"ngrams": 1}},
+            "tokenizer": {"kind": "whitespace"},
+            "batches": {"batch_size": 1},
+            "training": {"max_epochs": epochs, "patience": 0},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [all, any, lambda inputs: 2 * sum(inputs) > len(inputs)],
+    ids=["and", "or", "majority"],
+)
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_perceptron_learns_what_a_line_can_part(function: Any, n: int) -> None:
+    _, scores = fit(perceptron(), *boolean(function, n))
+    assert scores["accuracy"] == 1.0
+
+
+def test_the_perceptron_does_not_learn_xor() -> None:
+    _, scores = fit(perceptron(), *boolean(xor, 2))
+    assert scores["accuracy"] <= 0.75  # a line has at most three of the four points on the right side
+
+
+def test_the_multilayer_perceptron_learns_xor() -> None:
+    config = config_of(
+        {
+            "model": {
+                "kind": "mlp",
+                "features": {"ngrams": 1},
+                "hidden": [8],
+                "activation": "tanh",
+                "dropout_hidden": 0.0,
+            },
+            "tokenizer": {"kind": "whitespace"},
+            "batches": {"batch_size": 4},
+            "training": {"optimizer": "adam", "learning_rate": 0.05, "max_epochs": 150, "patience": 0},
+        }
+    )
+    _, scores = fit(config, *boolean(xor, 2))
+    assert scores["accuracy"] == 1.0
+    assert scores["log_loss"] < 0.3, "the four points must be told apart with confidence"
+
+
+def test_a_linear_model_cannot_tell_xor_apart_however_it_is_trained() -> None:
+    config = config_of(
+        {
+            "model": {"kind": "loglinear", "features": {"ngrams": 1}},
+            "tokenizer": {"kind": "whitespace"},
+            "training": {"max_epochs": 100, "patience": 0, "weight_decay": 0.0},
+        }
+    )
+    _, scores = fit(config, *boolean(xor, 2))
+    assert scores["accuracy"] <= 0.75
+
+
+def test_three_sigmoid_units_learn_to_carry_one_of_eight() -> None:
+    config = config_of(
+        {
+            "model": {
+                "kind": "mlp",
+                "features": {"ngrams": 1},
+                "hidden": [3],
+                "activation": "sigmoid",
+                "dropout_hidden": 0.0,
+            },
+            "tokenizer": {"kind": "whitespace"},
+            "loss": {"kind": "squared_error"},
+            "batches": {"batch_size": 8},
+            "training": {
+                "optimizer": "adam",
+                "learning_rate": 0.05,
+                "max_epochs": 600,
+                "patience": 0,
+                "eval_every": 200,
+            },
+        }
+    )
+    texts = [f"w{i}" for i in range(8)]
+    task, scores = fit(config, texts, [str(i) for i in range(8)])
+    assert scores["accuracy"] == 1.0
+    batch = task.data.texts.batch(task.data.train, task.data.labels, task.device)
+    codes = task.model(batch).hidden
+    assert codes is not None
+    assert codes.shape == (8, 3), "all that the output layer sees of a word is three numbers"
+    assert len({tuple((row > row.mean()).tolist()) for row in codes.T}) == 3
+
+
+def test_a_task_is_the_same_for_the_same_seed() -> None:
+    texts, labels = boolean(all, 3)
+    config = perceptron(3)
+    a, b = task_of(config, texts, labels), task_of(config, texts, labels)
+    assert [a.epoch(2).batch(i).examples.tolist() for i in range(8)] == [
+        b.epoch(2).batch(i).examples.tolist() for i in range(8)
+    ]

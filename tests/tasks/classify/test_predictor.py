@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import catena
+from catena.data.samples.corpus import load_sample, sample_path
+from catena.errors import CatenaError, CheckpointError, DataError
+from catena.tasks.classify.application import ClassifyApplication
+from catena.training.report import SilentReporter
+from tests.tasks.classify.helpers import config_of
+from tests.tasks.classify.test_task import MODELS
+
+QUESTIONS = ["wake me at six", "", "play some jazz please", "zzz qqq", "rain ? " * 40]
+
+
+def train_on_sample(folder: Path, model: str = "cnn", **values: object) -> Path:
+    data = {"train": [str(sample_path("assistant/dev.tsv"))], "dev": str(sample_path("assistant/dev.tsv"))}
+    config = config_of({"data": data, "model": MODELS[model], "training": {"max_epochs": 2}, **values})
+    ClassifyApplication().train(config, folder, SilentReporter())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_on_sample(tmp_path_factory.mktemp("runs") / "cnn")
+
+
+def test_probabilities_are_a_distribution_and_labels_their_argmax(run: Path) -> None:
+    model = catena.load(run)
+    table = model.predict_proba(QUESTIONS)
+    assert table.shape == (len(QUESTIONS), 15)
+    assert np.allclose(table.sum(1), 1.0)
+    for found, row in zip(model.predict(QUESTIONS), table, strict=True):
+        assert found.label == model.labels[int(row.argmax())] == str(found)
+        assert found.probability == pytest.approx(row.max())
+        assert list(found.probabilities) == list(model.labels)
+
+
+def test_a_text_is_predicted_alike_alone_and_among_others(run: Path) -> None:
+    model = catena.load(run)
+    together = model.log_probabilities(QUESTIONS)
+    for i, text in enumerate(QUESTIONS):
+        assert np.allclose(model.log_probabilities([text])[0], together[i], atol=1e-5)
+    assert [str(p) for p in model.predict_stream(iter(QUESTIONS))] == [str(p) for p in model.predict(QUESTIONS)]
+    assert model.predict([]) == []
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_saved_model_is_the_one_that_was_trained(kind: str, tmp_path: Path) -> None:
+    folder = train_on_sample(tmp_path / "run", kind)
+    first = catena.load(folder).log_probabilities(QUESTIONS)
+    moved = tmp_path / "elsewhere" / "model"
+    moved.parent.mkdir()
+    shutil.copytree(folder / "best", moved)  # the checkpoint alone, away from its run
+    shutil.rmtree(folder)
+    assert np.array_equal(catena.load(moved).log_probabilities(QUESTIONS), first)
+
+
+def test_several_labels(tmp_path: Path) -> None:
+    rows = [("red|big", "apple fire"), ("blue", "sea"), ("big", "mountain"), ("red", "blood"), ("", "air")] * 12
+    path = tmp_path / "train.tsv"
+    path.write_text("".join(f"{labels}\t{text}\n" for labels, text in rows), encoding="utf-8")
+    config = config_of(
+        {
+            "data": {
+                "train": [str(path)],
+                "dev": str(path),
+                "format": "tsv-label",
+                "several_labels": True,
+                "label_separator": "|",
+            },
+            "model": {"kind": "loglinear"},
+            "training": {"max_epochs": 30, "learning_rate": 0.1, "patience": 0},
+        }
+    )
+    ClassifyApplication().train(config, tmp_path / "run", SilentReporter())
+    model = catena.load(tmp_path / "run")
+    found = {text: set(p.labels) for (_, text), p in zip(rows, model.predict([t for _, t in rows]), strict=True)}
+    assert found["apple fire"] == {"red", "big"}
+    assert found["sea"] == {"blue"}
+    assert found["air"] == set()
+    report = model.evaluate(path)
+    assert report.scores["accuracy"] == 1.0
+    assert report.signatures["accuracy"] == "subset-accuracy|n=60"
+
+
+def test_bagging_and_its_members(tmp_path: Path) -> None:
+    folder = train_on_sample(tmp_path / "run", "loglinear", bagging={"members": 3})
+    model = catena.load(folder)
+    assert "a bag of 3 members" in model.describe(2)
+    assert np.allclose(model.predict_proba(QUESTIONS).sum(1), 1.0)
+
+
+def test_the_report_of_an_evaluation(run: Path) -> None:
+    model = catena.load(run)
+    path = sample_path("assistant/test.tsv")
+    report = model.evaluate(path)
+    examples = load_sample("test")
+    right = [p.label == e.labels[0] for p, e in zip(model.predict([e.text for e in examples]), examples, strict=True)]
+    assert report.scores["accuracy"] == pytest.approx(np.mean(right))
+    assert report.signatures["accuracy"] == "accuracy|n=209"
+    assert report.lines[0] == "read 209; used 209; dropped 0"
+
+
+def test_a_label_the_model_does_not_know_is_named_with_its_line(run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "test.tsv"
+    path.write_text("weather\tis it raining\nwether\tis it snowing\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"test\.tsv:2: 'wether' is not one of the 15 labels.*did you mean 'weather'"):
+        catena.load(run).evaluate(path)
+
+
+def test_top_features_are_those_of_a_linear_model(tmp_path: Path, run: Path) -> None:
+    model = catena.load(train_on_sample(tmp_path / "run", "loglinear"))
+    table = model.top_features(3)
+    assert list(table) == list(model.labels)
+    weights = model.model.features.weight
+    centred = (weights - weights.mean(1, keepdim=True)).detach()
+    for j, features in enumerate(table.values()):
+        assert [w for _, w in features] == pytest.approx(torch.topk(centred[:, j], 3).values.tolist(), abs=1e-6)
+    with pytest.raises(CatenaError, match="--model loglinear"):
+        catena.load(run).top_features()
+
+
+def test_predictions_are_written_in_each_format(run: Path) -> None:
+    model = catena.load(run)
+    text = "wake\tme at six"
+    found = model.predict([text])[0]
+    assert model.write(found, text, "text") == found.label
+    label, probability, shown = model.write(found, text, "tsv").split("\t")
+    assert (label, shown) == (found.label, "wake me at six")
+    assert float(probability) == pytest.approx(found.probability, abs=1e-4)
+    row = json.loads(model.write(found, text, "jsonl"))
+    assert row["text"] == text
+    assert row["label"] == found.label
+    assert sum(row["probabilities"].values()) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_one_text_instead_of_a_list_is_noticed(run: Path) -> None:
+    with pytest.raises(DataError, match="put it in a list"):
+        catena.load(run).predict("wake me at six")
+
+
+def test_a_path_is_never_tried_as_a_name_on_a_hub(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="there is no run or checkpoint"):
+        catena.load(tmp_path / "bert-base-uncased")
+
+
+def test_word_vectors_of_a_file(tmp_path: Path) -> None:
+    words = ["wake", "me", "at", "play", "rain"]
+    rows = {word: [float(i + j) for j in range(6)] for i, word in enumerate(words)}
+    path = tmp_path / "vectors.txt"
+    path.write_text("5 6\n" + "".join(f"{w} {' '.join(map(str, v))}\n" for w, v in rows.items()), encoding="utf-8")
+    for mode, frozen in (("static", True), ("tuned", False)):
+        model = {**MODELS["cnn"], "embedding": {"d": 6, "mode": mode, "vectors": str(path)}}
+        data = {"train": [str(sample_path("assistant/dev.tsv"))]}
+        config = config_of({"data": data, "model": model, "training": {"max_epochs": 1}})
+        ClassifyApplication().train(config, tmp_path / mode, SilentReporter())
+        path_of_vectors_is_not_needed = catena.load(tmp_path / mode)
+        table = path_of_vectors_is_not_needed.model.embedding.weight
+        (row,) = path_of_vectors_is_not_needed.encoding.vocabulary.ids(["wake"])
+        assert (table[row].tolist() == rows["wake"]) is frozen

@@ -1,0 +1,232 @@
+"""The loss of a classifier with each of its options, and evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from catena.data.samples.corpus import load_sample
+from catena.errors import ConfigError
+from catena.tasks.classify.model import VectorClassifier, log_probabilities
+from tests.tasks.classify.helpers import config_of, fit, task_of
+
+TEXTS = ["good film", "bad film", "a very good film", "bad plot", "plot", "good good"]
+LABELS = ["pos", "neg", "pos", "neg", "neu", "pos"]
+SMALL_CNN = {
+    "kind": "cnn",
+    "embedding": {"d": 6},
+    "convolution": {"filters": 4, "windows": [1, 2]},
+    "dropout_hidden": 0.0,
+}
+MODELS: dict[str, dict[str, Any]] = {
+    "loglinear": {"kind": "loglinear"},
+    "perceptron": {"kind": "perceptron"},
+    "mlp": {"kind": "mlp", "hidden": [7, 5]},
+    "cnn": SMALL_CNN,
+    "cnn-k-max": {**SMALL_CNN, "convolution": {"filters": 4, "windows": [2, 9], "k": 2, "norm": "layer"}},
+    "bilstm": {"kind": "recurrent", "embedding": {"d": 6}, "encoder": {"d": 5}},
+    "gru-attention": {
+        "kind": "recurrent",
+        "embedding": {"d": 6},
+        "encoder": {"d": 5, "cell": "gru"},
+        "pooling": {"kind": "attention"},
+    },
+    "elman-ends": {
+        "kind": "recurrent",
+        "embedding": {"d": 6},
+        "encoder": {"d": 5, "cell": "elman"},
+        "pooling": {"kind": "ends"},
+    },
+    "positions": {"kind": "recurrent", "embedding": {"d": 6}, "encoder": {"d": 5}, "pool_outputs": True},
+    "self-attentive": {
+        "kind": "recurrent",
+        "embedding": {"d": 6},
+        "encoder": {"kind": "self_attentive_recurrent", "recurrent": {"d": 5}},
+    },
+    "convolution": {"kind": "convolution", "embedding": {"d": 6}, "encoder": {"filters": 4, "n_layers": 2}},
+    "transformer": {
+        "kind": "transformer",
+        "embedding": {"d": 6},
+        "encoder": {"d": 8, "n_heads": 2, "n_layers": 1, "d_feed": 9},
+    },
+    "highway": {**SMALL_CNN, "n_highway": 2},
+}
+
+
+def config(model: str, values: dict[str, Any] | None = None) -> Any:
+    return config_of(
+        {
+            "model": MODELS[model],
+            "tokenizer": {"kind": "whitespace"},
+            "batches": {"batch_size": 6, "bucket": 0},
+            **(values or {}),
+        }
+    )
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("several", [False, True])
+def test_every_model_gives_a_loss_and_a_gradient_to_every_weight(model: str, several: bool) -> None:
+    labels: list[Any] = [[label] for label in LABELS]
+    if several:
+        labels[0], labels[4] = ["pos", "neu"], []
+    task = task_of(config(model, {"data": {"several_labels": several}}), TEXTS, labels)
+    task.model.train()
+    output = task.loss(task.epoch(1).batch(0))
+    assert output.items == 6
+    assert output.total.isfinite()
+    output.total.backward()
+    without = [name for name, p in task.model.named_parameters() if p.requires_grad and p.grad is None]
+    assert not without
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_batches_of_any_size_give_the_same_scores(model: str) -> None:
+    task = task_of(config(model), TEXTS, LABELS)
+    task.model.eval()
+    rows = task.data.train
+    together = task.logits(rows)
+    for row in rows:
+        alone = task.logits(np.array([row]))
+        assert torch.allclose(alone[0], together[list(rows).index(row)], atol=1e-5)
+
+
+def test_the_mean_loss_is_that_of_torch() -> None:
+    task = task_of(config("cnn"), TEXTS, LABELS)
+    task.model.eval()
+    batch = task.epoch(1).batch(0)
+    logits = task.model(batch).logits
+    assert task.loss(batch).total.item() == pytest.approx(F.cross_entropy(logits, batch.labels).item(), abs=1e-6)
+    smoothed = task_of(config("cnn", {"loss": {"label_smoothing": 0.2}}), TEXTS, LABELS)
+    smoothed.model.load_state_dict(task.model.state_dict())
+    smoothed.model.eval()
+    wanted = F.cross_entropy(logits, batch.labels, label_smoothing=0.2)
+    assert smoothed.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-6)
+
+
+def test_balanced_weights_are_those_of_torch() -> None:
+    task = task_of(config("cnn", {"loss": {"class_weights": "balanced"}}), TEXTS, LABELS)
+    task.model.eval()
+    batch = task.epoch(1).batch(0)
+    counts = torch.tensor([2.0, 1.0, 3.0])  # neg, neu, pos
+    losses = F.cross_entropy(task.model(batch).logits, batch.labels, weight=6 / (3 * counts), reduction="none")
+    assert task.loss(batch).total.item() == pytest.approx(losses.mean().item(), abs=1e-6)
+
+
+def test_adversarial_training_adds_the_loss_one_signed_step_away() -> None:
+    task = task_of(config("cnn", {"loss": {"adversarial": 0.1, "adversarial_share": 0.25}}), TEXTS, LABELS)
+    task.model.eval()
+    model, batch = task.model, task.epoch(1).batch(0)
+    assert isinstance(model, VectorClassifier)
+    vectors = model.vectors(batch).detach().requires_grad_()
+    clean = F.cross_entropy(model.score(vectors, batch).logits, batch.labels)
+    (gradient,) = torch.autograd.grad(clean, vectors)
+    moved = vectors.detach() + 0.1 * gradient.sign()
+    worse = F.cross_entropy(model.score(moved, batch).logits, batch.labels)
+    assert worse > clean
+    wanted = 0.75 * clean.item() + 0.25 * worse.item()
+    assert task.loss(batch).total.item() == pytest.approx(wanted, abs=1e-6)
+
+
+def test_the_sparsity_penalty_is_the_mean_size_of_the_text_vector() -> None:
+    plain = task_of(config("cnn"), TEXTS, LABELS)
+    penalised = task_of(config("cnn", {"loss": {"sparsity": 0.5}}), TEXTS, LABELS)
+    plain.model.eval()
+    penalised.model.eval()
+    batch = plain.epoch(1).batch(0)
+    hidden = plain.model(batch).hidden
+    assert hidden is not None
+    wanted = plain.loss(batch).total + 0.5 * hidden.abs().sum(1).mean()
+    assert penalised.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-6)
+
+
+def test_members_of_a_bag_learn_from_their_own_samples() -> None:
+    task = task_of(config("loglinear", {"bagging": {"members": 3}}), TEXTS, LABELS)
+    counts = task._bootstrap
+    assert counts is not None
+    train = torch.from_numpy(task.data.train)
+    assert counts[:, train].sum(1).tolist() == [6.0, 6.0, 6.0]
+    assert len({tuple(row) for row in counts[:, train].tolist()}) > 1
+    with torch.no_grad():
+        for p in task.model.parameters():
+            p.normal_()
+    batch = task.epoch(1).batch(0)
+    logits = task.model(batch).logits
+    each = torch.stack([F.cross_entropy(m, batch.labels, reduction="none") for m in logits])
+    wanted = (each * counts[:, batch.examples]).mean(1).sum()
+    assert task.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-5)
+
+
+def test_a_bag_averages_probabilities_not_scores() -> None:
+    logits = torch.randn(4, 5, 3, dtype=torch.float64)
+    found = log_probabilities(logits, False, torch.ones((), dtype=torch.float64)).exp()
+    assert torch.allclose(found, logits.softmax(-1).mean(0), atol=1e-12)
+    several = log_probabilities(logits, True, torch.ones((), dtype=torch.float64)).exp()
+    assert torch.allclose(several, logits.sigmoid().mean(0), atol=1e-12)
+
+
+def test_the_temperature_is_fitted_on_dev_and_leaves_training_alone() -> None:
+    values = {"training": {"max_epochs": 8, "learning_rate": 0.02}}
+    task, _ = fit(config("cnn", values), TEXTS, ["neg", *LABELS[1:]])  # one wrong label, so that no scale is too large
+    batch = task.epoch(1).batch(0)
+    before = task.loss(batch).total.item()
+    with torch.no_grad():
+        task.model.output.weight.mul_(8.0)  # too sure of itself
+        task.model.output.bias.mul_(8.0)
+    sure = task.loss(batch).total.item()
+    scores = task.evaluate().scores
+    temperature = task.model.temperature.item()
+    assert temperature != 1.0
+    assert task.loss(batch).total.item() == sure != before
+    logits = task.logits(task.data.dev).double()
+    labels = torch.from_numpy(task.data.labels[task.data.dev])
+    at = {t: F.cross_entropy(logits / t, labels).item() for t in (temperature, 0.9 * temperature, 1.1 * temperature)}
+    assert 0.01 < temperature < 100, "the ends of its range would prove nothing"
+    assert min(at, key=lambda t: at[t]) == temperature
+    assert scores["log_loss"] == pytest.approx(at[temperature], abs=1e-6)
+
+
+def test_a_small_network_learns_the_shipped_corpus() -> None:
+    examples = load_sample("train")[:250]
+    values = {"training": {"max_epochs": 8, "learning_rate": 0.01}, "batches": {"batch_size": 25}}
+    task, scores = fit(config("cnn", values), [e.text for e in examples], [e.labels[0] for e in examples])
+    assert scores["accuracy"] > 0.5  # chance is 1 in 15
+    assert scores["accuracy"] == pytest.approx(
+        float((task.logits(task.data.dev).argmax(1).numpy() == task.data.labels[task.data.dev]).mean())
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"model": {"kind": "loglinear"}, "loss": {"adversarial": 0.1}}, "disturbs the vectors of tokens"),
+        ({"model": {"kind": "perceptron"}, "loss": {"kind": "hinge"}}, "has its own loss"),
+        ({"loss": {"kind": "hinge", "label_smoothing": 0.1}}, "needs a loss on probabilities"),
+        ({"data": {"several_labels": True}, "loss": {"label_smoothing": 0.1}}, "one label a text"),
+        ({"data": {"label_separator": "|"}}, "several_labels = true"),
+        ({"training": {"metric": "acuracy"}}, "did you mean 'accuracy'"),
+        ({"data": {"folds": 3, "fold": 3}}, "must be below"),
+        ({"data": {"relabel": ["pos"]}}, "old=new"),
+        ({"model": {"kind": "transformer", "encoder": {"d": 10, "n_heads": 4}}}, "n_heads"),
+        (
+            {"model": {"kind": "recurrent", "pool_outputs": True, "pooling": {"kind": "first_last"}}},
+            "keeps several",
+        ),
+    ],
+)
+def test_settings_that_cannot_go_together_are_refused_before_any_data(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        config_of(values)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_of({"batches": {"batch_size": 0}, "training": {"optimizr": "adam"}, "model": {"kind": "cnnn"}})
+    message = str(caught.value)
+    assert "batch_size" in message
+    assert "did you mean 'optimizer'" in message
+    assert "did you mean 'cnn'" in message
