@@ -69,7 +69,9 @@ def test_imports_go_down() -> None:
 
 def test_no_module_imports_itself_in_a_circle() -> None:
     known = {name for _, name in modules()} - {"catena"}  # the top file names its public things lazily
-    graph = {name: {t for t, _ in imports(path) if t in known and t != name} for path, name in modules() if name in known}
+    graph = {
+        name: {t for t, _ in imports(path) if t in known and t != name} for path, name in modules() if name in known
+    }
     done: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:

@@ -36,6 +36,12 @@ def test_a_split_keeps_every_row_once_and_takes_each_class_alike(classes: list[i
         assert abs(held_of_class[value] - share * count) <= 1.5 + 0.5 * count / len(classes)
 
 
+def test_a_rare_class_is_held_out_in_its_share() -> None:
+    classes = np.array([0] * 180 + [1] * 20)
+    _, held = split(np.arange(200), classes, 0.1, Randomness(1).numpy("dev"))
+    assert Counter(classes[held].tolist()) == {0: 18, 1: 2}
+
+
 def test_a_split_depends_on_the_seed_alone() -> None:
     rows, classes = np.arange(50), np.arange(50) % 3
     first, again, other = (split(rows, classes, 0.2, Randomness(s).numpy("dev"))[1].tolist() for s in (0, 0, 1))

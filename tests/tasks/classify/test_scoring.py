@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from catena.data.vocabulary import Labels
+from catena.errors import ConfigError
+from catena.tasks.classify.scoring import chosen_labels, measure_of, predicted_ids, scores_of
+
+LOG = np.log(np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.1, 0.8, 0.1]]))
+
+
+def test_one_label_is_the_most_probable() -> None:
+    assert predicted_ids(LOG, several=False) == [(0,), (2,), (1,)]
+    assert chosen_labels(LOG, Labels(["a", "b", "c"]), several=False) == [["a"], ["c"], ["b"]]
+
+
+def test_several_labels_are_those_more_probable_than_not_best_first() -> None:
+    log_probs = np.log(np.array([[0.6, 0.9, 0.1], [0.3, 0.2, 0.4], [0.5, 0.51, 0.49]]))
+    assert predicted_ids(log_probs, several=True) == [(1, 0), (), (1,)]
+
+
+def test_scores_by_hand() -> None:
+    scores = scores_of(LOG, np.array([0, 2, 2]), several=False)
+    assert scores["accuracy"] == pytest.approx(2 / 3)
+    assert scores["log_loss"] == pytest.approx(-(math.log(0.6) + math.log(0.6) + math.log(0.1)) / 3)
+    assert scores["macro_f1"] == pytest.approx((1 + 0 + 2 / 3) / 3)  # a: 1, b: predicted once and never right, c: 2/3
+
+
+def test_scores_of_several_labels_by_hand() -> None:
+    log_probs = np.log(np.array([[0.9, 0.2], [0.4, 0.7]]))
+    scores = scores_of(log_probs, np.array([[1.0, 0.0], [1.0, 1.0]], np.float32), several=True)
+    assert scores["accuracy"] == 0.5
+    assert scores["micro_f1"] == pytest.approx(2 * 2 / (2 + 3))
+    wanted = -(math.log(0.9) + math.log(0.8) + math.log(0.4) + math.log(0.7)) / 2
+    assert scores["log_loss"] == pytest.approx(wanted)
+
+
+def test_a_metric_that_cannot_compare_is_named() -> None:
+    with pytest.raises(ConfigError, match="not by 'log_loss'"):
+        measure_of("log_loss", ["a", "b"])
+    right, given = [("a",), ("b",), ("a",)], [("a",), ("a",), ("a",)]
+    assert measure_of("accuracy", ["a", "b"])(right, given) == pytest.approx(2 / 3)
