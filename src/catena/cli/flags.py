@@ -174,7 +174,7 @@ def _sentence(said: str, usage: str) -> str:
     if found := re.search(r"invalid choice '(.*?)' for argument '(\S+?)'. +Expected one of \((.*?)\)", text):
         choices = " or ".join(re.findall(r"'(.*?)'", found[3]))
         return f"{found[2]} is {found[1]!r}, and must be {choices}"
-    if found := re.search(r"Error parsing (\S+?): invalid literal for int.*?: ('.*?')", text):
+    if found := re.search(r"Error parsing (\S+?): .*?invalid literal for int.*?: ('.*?')", text):
         return f"{found[1]} must be a whole number, and is {found[2]}"
     if found := re.search(r"Error parsing (\S+?): (.*?)(Argument helptext|For full helptext|$)", text):
         return f"{found[1]} cannot be read: {found[2].strip()}"

@@ -1,0 +1,105 @@
+"""What the tests of the command line share: a way to call it, small files, and one small trained run."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from catena.cli.main import main
+from catena.data.samples.corpus import load_sample
+
+INTENTS = ("weather", "play_music", "smart_home")
+EACH = 20
+TINY = ("--model", "loglinear", "--max-epochs", "2", "--threads", "1")
+SRC = Path(__file__).parents[2] / "src"
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def sentence(self) -> str:
+        """The one line that an error is told in."""
+        assert self.err.startswith("catena")
+        assert self.err.count("\n") == 1, self.err
+        assert self.err.endswith("\n")
+        return self.err.partition(": ")[2].rstrip("\n")
+
+
+Catena = Callable[..., Said]
+
+
+def matches(sentence: str, expected: str) -> bool:
+    """Whether a sentence is the expected one; where that ends in "…", whether it begins so. pytest shows both."""
+    assert (sentence if not expected.endswith("…") else sentence[: len(expected) - 1] + "…") == expected
+    return True
+
+
+@pytest.fixture
+def catena(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Catena:
+    """``catena("train", path, "--flag")`` in this process and a temporary folder; a traceback fails the test."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: object, stdin: bytes = b"") -> Said:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        said = capsys.readouterr()
+        assert "Traceback" not in said.out + said.err
+        assert "fault of Catena" not in said.err, said.err
+        return Said(code, said.out, said.err)
+
+    return call
+
+
+def in_process_of_its_own(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
+    """The same as a user meets it."""
+    command = [sys.executable, "-m", "catena", *map(str, words)]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
+
+
+def environment() -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "CATENA"))}
+    return {**kept, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
+
+
+def rows(split: str, each: int = EACH) -> list[tuple[str, str]]:
+    """A few sentences of three intents, their order mixed."""
+    by_intent = {name: [e.text for e in load_sample(split) if e.labels == (name,)][:each] for name in INTENTS}
+    return [(name, texts[i]) for i in range(each) for name, texts in by_intent.items() if i < len(texts)]
+
+
+def write_rows(path: Path, pairs: list[tuple[str, str]]) -> Path:
+    path.write_text("".join(f"{label}\t{text}\n" for label, text in pairs), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.tsv, dev.tsv and texts.txt. Nobody writes into it."""
+    folder = tmp_path_factory.mktemp("files")
+    write_rows(folder / "train.tsv", rows("train"))
+    write_rows(folder / "dev.tsv", rows("dev", 8))
+    (folder / "texts.txt").write_text("will it rain tomorrow\nturn off the lights\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a log-linear model. Nobody writes into it."""
+    folder = tmp_path_factory.mktemp("runs") / "small"
+    words = ["train", files / "train.tsv", "--dev", files / "dev.tsv", "-o", folder, *TINY, "-q"]
+    assert main([str(word) for word in words]) == 0
+    return folder

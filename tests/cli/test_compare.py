@@ -1,0 +1,61 @@
+"""``catena compare``: the same file, two models, and how much of the difference chance may explain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import TINY, Catena, matches
+
+
+@pytest.fixture(scope="module")
+def poor(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learnt hardly anything."""
+    from catena.cli.main import main
+
+    folder = tmp_path_factory.mktemp("runs") / "poor"
+    words = ["train", files / "train.tsv", *TINY, "--learning-rate", "1e-9", "--no-calibrate", "-q", "-o", folder]
+    assert main([str(word) for word in words]) == 0
+    return folder
+
+
+def test_a_model_against_itself_and_against_a_poor_one(catena: Catena, files: Path, trained: Path, poor: Path) -> None:
+    same = catena("compare", trained, trained, files / "dev.tsv", "--samples", "200")
+    assert same.code == 0
+    assert "a difference of +0.0000" in same.out
+    assert "chance may explain it" in same.out
+    for test in ("bootstrap", "randomisation"):
+        words = ["compare", trained, poor, files / "train.tsv", "--samples", "200", "--test", test]
+        found = json.loads(catena(*words, "--format", "json").out)
+        scores = [
+            json.loads(catena("evaluate", run, files / "train.tsv", "--format", "json").out)["scores"]["accuracy"]
+            for run in (trained, poor)
+        ]
+        assert [found["first"], found["second"]] == pytest.approx(scores)
+        assert scores[0] > scores[1]
+        assert found["p_value"] < 0.05
+        assert test in found["signature"]
+        said = catena(*words)
+        assert said.out.splitlines()[0].endswith("chance is an unlikely explanation")
+        assert said.out.splitlines()[1] == found["signature"]
+        assert catena(*words).out == said.out, "the same seed draws the same samples"
+
+
+def test_other_metrics(catena: Catena, files: Path, trained: Path, poor: Path) -> None:
+    words = ["compare", trained, poor, files / "dev.tsv", "--samples", "50", "--metric"]
+    assert "average:macro" in catena(*words, "macro_f1").out
+    said = catena(*words, "charm")
+    assert (said.code, said.sentence) == (
+        1,
+        "two classifiers can be compared by accuracy, macro_f1, micro_f1, not by 'charm'",
+    )
+
+
+def test_what_cannot_be_compared(catena: Catena, files: Path, trained: Path) -> None:
+    assert catena("compare", trained, "nowhere", files / "dev.tsv").sentence == "there is no run or checkpoint nowhere"
+    said = catena("compare", trained, trained, files / "dev.tsv", "--samples", "0")
+    assert (said.code, said.sentence) == (2, "--samples must be 1 or more, and is 0")
+    said = catena("compare", trained, trained, "missing.tsv")
+    assert (said.code, matches(said.sentence, "there is no file missing.tsv …")) == (1, True)

@@ -1,0 +1,30 @@
+"""``catena demo``: trains, evaluates and asks, each with the command that does it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from catena.cli.demo import QUESTIONS
+from tests.cli.conftest import Catena, matches
+
+
+def test_it_shows_three_commands_and_what_they_give(catena: Catena) -> None:
+    said = catena("demo", "--model", "loglinear", "--threads", "1", "-o", "demo")
+    assert said.code == 0
+    commands = re.findall(r"^\$ catena (\w+) ", said.out, re.M)
+    assert commands == ["train", "evaluate", "predict"]
+    assert "737 texts" in said.out
+    accuracy = re.search(r"^accuracy (0\.\d+) \(95 % interval", said.out, re.M)
+    assert accuracy
+    assert 0.7 < float(accuracy[1]) < 0.95, "neither chance nor a corpus that is too easy"
+    answers = said.out.splitlines()[-len(QUESTIONS) :]
+    assert [line.split("\t")[2] for line in answers] == list(QUESTIONS)
+    assert Path("demo/best").exists()
+
+
+def test_wrong_words(catena: Catena) -> None:
+    said = catena("demo", "--model", "cnnn")
+    assert said.code == 1
+    assert "did you mean 'cnn'?" in said.err
+    assert matches(catena("demo", "me").sentence, "'me' is one word too many: catena demo")

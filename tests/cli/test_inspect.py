@@ -1,0 +1,77 @@
+"""``catena inspect``: the data doctor, and a look inside a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Catena, matches, rows, write_rows
+
+
+def test_data_files_alone_and_together(catena: Catena, files: Path) -> None:
+    said = catena("inspect", files / "train.tsv")
+    assert said.code == 0
+    assert said.out.startswith(f"{files / 'train.tsv'}: tsv-label\n  every line is two fields parted by a tab")
+    assert "60 examples, 60 lines" in said.out
+    assert "nothing wrong was found" in said.out
+    leaking = write_rows(Path("leaking.tsv"), rows("train")[5:9])
+    said = catena("inspect", files / "train.tsv", leaking)
+    assert "4 texts of leaking.tsv (100.0% of its different ones) occur in" in said.out
+    found = json.loads(catena("inspect", files / "train.tsv", leaking, "--format", "json").out)
+    assert [file["n_examples"] for file in found["files"]] == [60, 4]
+    assert [finding["kind"] for finding in found["findings"]] == ["overlap"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"caf\xe9\n", b"\0\0\0"])
+def test_files_that_cannot_be_used_end_with_code_1(catena: Catena, content: bytes | None) -> None:
+    if content is not None:
+        Path("x").write_bytes(content)
+    said = catena("inspect", "x")
+    assert said.code == 1
+    assert "  error: " in said.out
+    assert said.err == ""
+
+
+def test_an_encoding_can_be_named(catena: Catena) -> None:
+    Path("x").write_bytes("at the caf\xe9\n".encode("latin-1"))
+    assert catena("inspect", "x", "--encoding", "latin-1").code == 0
+
+
+def test_a_run_tells_where_it_comes_from_and_what_it_has_learnt(catena: Catena, files: Path, trained: Path) -> None:
+    said = catena("inspect", trained, "--top", "2")
+    assert said.code == 0
+    lines = said.out.splitlines()
+    assert lines[0] == f"run: {trained}"
+    assert lines[1].startswith("command: catena ")
+    assert "evaluations: 2" in lines
+    assert any(line.startswith(f"train: {files / 'train.tsv'} (sha256 ") for line in lines)
+    assert any(line.startswith("best: step 4, accuracy 0.") or line.startswith("best: step 2, ") for line in lines)
+    weather = next(line for line in lines if line.startswith("  weather: "))
+    assert weather.count("+") == 2
+    found = json.loads(catena("inspect", trained, "--format", "json").out)
+    assert (found["seed"], len(found["evaluations"])) == (0, 2)
+    assert any("the 10 features" in line for line in found["model"])
+
+
+def test_a_checkpoint_on_its_own(catena: Catena, trained: Path) -> None:
+    said = catena("inspect", trained / "best")
+    assert said.code == 0
+    assert said.out.startswith("a classifier of kind loglinear: 3 classes")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "name the data files, or the run folder, to look at: catena inspect FILES… or catena inspect RUN"),
+        (["FILE", "RUN"], "RUN is a run, and one run is looked at alone: …"),
+        (["RUN", "--top", "0"], "--top must be 1 or more, and is 0"),
+        (["RUN", "--tpo", "3"], "there is no flag --tpo: did you mean --top?"),
+    ],
+)
+def test_wrong_usage(catena: Catena, files: Path, trained: Path, words: list[str], sentence: str) -> None:
+    places = {"RUN": trained, "FILE": files / "train.tsv"}
+    said = catena("inspect", *[places.get(word, word) for word in words])
+    assert said.code == 2
+    assert matches(said.sentence, sentence.replace("RUN is", f"{trained} is"))

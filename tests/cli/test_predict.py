@@ -1,0 +1,179 @@
+"""``catena predict``: texts from a file or from standard input, predictions as text, TSV or JSONL."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from catena.cli.main import main
+from tests.cli.conftest import TINY, Catena, matches, rows
+
+TEXTS = ["will it rain tomorrow", "turn off the lights"]
+
+
+@pytest.mark.parametrize("source", ["file", "standard input", "-"])
+def test_texts_become_labels_probabilities_and_texts(catena: Catena, files: Path, trained: Path, source: str) -> None:
+    words = {"file": [files / "texts.txt"], "standard input": [], "-": ["-"]}[source]
+    said = catena("predict", trained, *words, stdin=b"" if source == "file" else "\r\n".join(TEXTS).encode())
+    assert (said.code, said.err) == (0, "")
+    lines = [line.split("\t") for line in said.out.splitlines()]
+    assert [(label, text) for label, _, text in lines] == [("weather", TEXTS[0]), ("smart_home", TEXTS[1])]
+    assert all(1 / 3 < float(probability) <= 1 for _, probability, _ in lines)
+
+
+def test_the_three_formats_agree(catena: Catena, files: Path, trained: Path) -> None:
+    words = ["predict", trained, files / "texts.txt", "--format"]
+    labels = catena(*words, "text").out.splitlines()
+    tsv = [line.split("\t") for line in catena(*words, "tsv").out.splitlines()]
+    jsonl = [json.loads(line) for line in catena(*words, "jsonl").out.splitlines()]
+    assert labels == [row[0] for row in tsv] == [row["label"] for row in jsonl]
+    for row, record in zip(tsv, jsonl, strict=True):
+        assert float(row[1]) == pytest.approx(record["probability"], abs=1e-4)
+        assert (
+            record["probabilities"][record["label"]] == record["probability"] == max(record["probabilities"].values())
+        )
+        assert sum(record["probabilities"].values()) == pytest.approx(1, abs=1e-4)
+        assert row[2] == record["text"]
+
+
+def test_every_line_has_its_answer_also_a_blank_one(catena: Catena, trained: Path, tmp_path: Path) -> None:
+    path = tmp_path / "blanks.txt"
+    path.write_bytes("\ufeffrain\n\n   \nwhat a lovely\tday\nno line end".encode())
+    from_file = catena("predict", trained, path).out
+    assert [line.split("\t")[2] for line in from_file.splitlines()] == [
+        "rain",
+        "",
+        "",
+        "what a lovely day",
+        "no line end",
+    ]
+    assert catena("predict", trained, stdin=path.read_bytes()).out == from_file
+
+
+def test_nothing_to_predict_for_is_nothing(catena: Catena, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    assert catena("predict", trained, tmp_path / "empty").out == ""
+    assert catena("predict", trained).out == ""
+
+
+def test_texts_are_found_in_every_format(catena: Catena, trained: Path, tmp_path: Path) -> None:
+    expected = catena("predict", trained, stdin="\n".join(text for _, text in rows("dev", 8)).encode()).out
+    pairs = rows("dev", 8)
+    contents = {
+        "labelled.tsv": "".join(f"{label}\t{text}\n" for label, text in pairs),
+        "swapped.tsv": "".join(f"{text}\t{label}\n" for label, text in pairs),
+        "kim.txt": "".join(f"{label} {text}\n" for label, text in pairs),
+        "fast.txt": "".join(f"__label__{label} {text}\n" for label, text in pairs),
+        "table.csv": "id,text\n" + "".join(f'{i},"{text}"\n' for i, (_, text) in enumerate(pairs)),
+        "objects.jsonl": "".join(json.dumps({"text": text}) + "\n" for _, text in pairs),
+        "trees.txt": "".join(tree(label, text) for label, text in pairs),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        assert catena("predict", trained, tmp_path / name).out == expected, name
+    (tmp_path / "packed").write_bytes(gzip.compress(contents["labelled.tsv"].encode()))
+    assert catena("predict", trained, tmp_path / "packed").out == expected
+
+
+def tree(label: str, text: str) -> str:
+    words = text.replace("(", " ").replace(")", " ").split()
+    return f"({label} {' '.join(f'(x {word})' for word in words)})\n"
+
+
+def test_a_first_word_that_is_no_label_belongs_to_the_text(catena: Catena, trained: Path, tmp_path: Path) -> None:
+    path = tmp_path / "looks-like-kim.txt"
+    path.write_text("".join(f"{i % 2} is a number\n" for i in range(40)), encoding="utf-8")
+    assert catena("predict", trained, path).out.splitlines()[1].endswith("\t1 is a number")
+
+
+def test_columns_are_those_of_training_unless_named(catena: Catena, tmp_path: Path) -> None:
+    path = tmp_path / "mails.csv"
+    path.write_text(
+        "subject,wish,intent\n" + "".join(f'none,"{text}",{label}\n' for label, text in rows("train")), encoding="utf-8"
+    )
+    columns = ["--text-column", "wish", "--label-column", "intent"]
+    assert catena("train", path, *columns, *TINY, "-q", "-o", "run").code == 0
+    assert catena("predict", "run", path).out.splitlines()[0].endswith("\t" + rows("train")[0][1])
+    assert catena("predict", "run", path, "--text-column", "subject").out.splitlines()[0].endswith("\tnone")
+    assert catena("evaluate", "run", path).code == 0
+    said = catena("predict", "run", path, "--text-column", "body")
+    assert said.code == 1
+    assert "'body'" in said.sentence
+
+
+def test_sentences_in_columns_are_no_texts_unless_it_is_said(catena: Catena, trained: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.conllu"
+    path.write_text("1\tRain\train\tNOUN\t_\t_\t0\troot\t_\t_\n\n", encoding="utf-8")
+    said = catena("predict", trained, path)
+    assert said.code == 1
+    assert matches(said.sentence, f"{path} is CoNLL-U (all 1 rows have ten tab-separated fields …")
+    assert catena("predict", trained, path, "--input-format", "text").code == 0
+
+
+@pytest.mark.parametrize("words", [["latin"], []])
+def test_broken_encodings_are_named_and_cured(catena: Catena, trained: Path, tmp_path: Path, words: list[str]) -> None:
+    content = "will it rain\nat the café\n".encode("latin-1")
+    (tmp_path / "latin").write_bytes(content)
+    said = catena("predict", trained, *words, stdin=content)
+    assert said.code == 1
+    assert "0xe9" in said.sentence
+    assert "--encoding latin-1" in said.sentence
+    assert "line 2" in said.sentence or "latin:2" in said.sentence
+    assert catena("predict", trained, *words, "--encoding", "latin-1", stdin=content).out.endswith("\tat the café\n")
+    said = catena("predict", trained, *words, "--encoding", "utf-99", stdin=content)
+    assert (said.code, "there is no text encoding 'utf-99'" in said.sentence) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["nowhere", "FILE"], 1, "there is no run or checkpoint nowhere"),
+        (["RUN", "missing.txt"], 1, "there is no file missing.txt in the folder …"),
+        (["RUN", "."], 1, ". is a folder, not a file: name a file"),
+        (["RUN", "FILE", "--input-format", "pdf"], 1, "no format is called 'pdf': known are 'brackets', …"),
+        (["RUN", "FILE", "--device", "toaster"], 1, "there is no device 'toaster': …"),
+        (["RUN", "FILE", "--format", "csv"], 2, "--format is 'csv', and must be text or tsv or jsonl"),
+        (["RUN", "FILE", "-o", "no/such/folder/out.tsv"], 2, "no/such/folder/out.tsv cannot be written: there is no …"),
+        (["RUN", "FILE", "-o", "."], 2, ". is a folder: name a file in it, such as predictions.tsv"),
+    ],
+)
+def test_what_cannot_be_predicted(
+    catena: Catena, files: Path, trained: Path, words: list[str], code: int, sentence: str
+) -> None:
+    places = {"RUN": trained, "FILE": files / "texts.txt"}
+    said = catena("predict", *[places.get(word, word) for word in words])
+    assert said.code == code
+    assert matches(said.sentence, sentence)
+
+
+def test_a_file_is_written_whole_or_not_at_all(catena: Catena, files: Path, trained: Path, tmp_path: Path) -> None:
+    assert catena("predict", trained, files / "texts.txt", "-o", "out.tsv").out == ""
+    whole = Path("out.tsv").read_text(encoding="utf-8")
+    assert whole == catena("predict", trained, files / "texts.txt").out
+    (tmp_path / "broken").write_bytes(b"rain\n" * 3000 + b"\xff\n")
+    assert catena("predict", trained, tmp_path / "broken", "-o", "out.tsv").code == 1
+    assert Path("out.tsv").read_text(encoding="utf-8") == whole
+    assert sorted(path.name for path in Path().iterdir()) == ["broken", "out.tsv"]
+
+
+def test_a_person_who_types_is_answered_line_by_line(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Terminal(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
+        def __next__(self) -> bytes:
+            answered.append(capsys.readouterr().out.count("\n"))
+            return super().__next__()
+
+    answered: list[int] = []
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Terminal(b"rain\nlights\n")))
+    capsys.readouterr()
+    assert main(["predict", str(trained)]) == 0
+    assert answered == [0, 1, 1], "each line is answered before the next is read"

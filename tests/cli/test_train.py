@@ -1,0 +1,401 @@
+"""``catena train``: the task that is meant, where values come from, and what cannot be trained."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from catena.checkpoint import open_checkpoint, read_meta
+from catena.config import load
+from catena.tasks.classify.settings import ClassifyConfig
+from catena.tasks.classify.task import ClassifyTask
+from tests.cli.conftest import TINY, Catena, environment, matches, rows, write_rows
+
+
+def config_of(run: Path) -> ClassifyConfig:
+    return load(ClassifyConfig, run / "config.toml")
+
+
+# --- what is to be trained --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["FILE", *TINY],
+        ["classify", "FILE", *TINY],
+        [*TINY, "FILE"],
+        [*TINY, "classify", "FILE"],
+        ["classify", *TINY, "--train", "FILE"],
+        ["--data.format=tsv-label", "FILE", *TINY],
+        ["FILE", "-s", "model=loglinear", "--training.max_epochs=2", "--machine.threads", "1"],
+    ],
+)
+def test_a_file_is_all_it_needs_wherever_it_stands(catena: Catena, files: Path, words: list[str]) -> None:
+    said = catena("train", *[files / "train.tsv" if word == "FILE" else word for word in words], "-o", "run")
+    assert said.code == 0, said.err
+    assert "read 60; used 60; dropped 0" in said.out
+    assert (config_of(Path("run")).model.kind, config_of(Path("run")).training.max_epochs) == ("loglinear", 2)
+
+
+def test_it_says_what_it_does_and_what_comes_next(catena: Catena, files: Path) -> None:
+    said = catena("train", files / "train.tsv", "--dev", files / "dev.tsv", "--test", files / "dev.tsv", *TINY)
+    assert said.code == 0
+    folder = Path("runs/classify-loglinear-001")
+    for words in (
+        "device: cpu (1 thread)",
+        "train.tsv is tsv-label: every line",
+        "3 labels: ",
+        "  epoch      step       loss  accuracy",
+        f"next: catena evaluate {folder} FILE, or catena predict {folder} FILE",
+    ):
+        assert words in said.out
+    assert said.out.splitlines()[-1].startswith("test: accuracy 0.")
+    assert (folder / "best").resolve() == open_checkpoint(folder).folder.resolve()
+    catena("train", files / "train.tsv", *TINY, "-q")
+    assert Path("runs/classify-loglinear-002").is_dir(), "the next free number"
+
+
+def test_quiet_prints_the_result_alone(catena: Catena, files: Path) -> None:
+    said = catena("train", files / "train.tsv", "--test", files / "dev.tsv", *TINY, "-q", "-o", "run")
+    first, second = said.out.splitlines()
+    assert first.startswith("dev: accuracy ")
+    assert first.endswith("   run")
+    assert second.startswith("test: accuracy ")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "say what to train on: catena train [TASK] FILES… [--flags]"),
+        (["--max-epochs", "3"], "say what to train on: catena train [TASK] FILES… [--flags]"),
+        (["clasify", "x.tsv"], "'clasify' is neither a task nor a file. As a task: did you mean 'classify'?"),
+        (["FILE", "--modle", "cnn"], "there is no flag --modle: did you mean --mode or --model?"),
+        (["FILE", "--training.batch-size", "3"], "there is no flag --training.batch-size: did you mean --batches.ba…"),
+        (["FILE", "--batch-size"], "--batches.batch_size needs a value: int"),
+        (["FILE", "-s", "model"], "-s needs key=value, but 'model' follows it"),
+        (["FILE", "-x"], "there is no flag -x: catena train [TASK] FILES… [--flags]"),
+        (["FILE", "--seeds", "0"], "--seeds must be 1 or more, and is 0"),
+        (["FILE", "--overwrite=yes"], "--overwrite is a switch and takes no value: leave =yes out"),
+        (["FILE", "--train", "other.tsv"], "the files to train on are named twice, by --train and as …"),
+        (["FILE", "--time", "5m", "--max-time", "3m"], "--time and --max-time say the same: leave one of them out"),
+    ],
+)
+def test_commands_that_are_not_understood(catena: Catena, files: Path, words: list[str], sentence: str) -> None:
+    said = catena("train", *[files / "train.tsv" if word == "FILE" else word for word in words])
+    assert said.code == 2
+    assert matches(said.sentence, sentence)
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["classify"], "there is nothing to train on: name a file, as in 'catena train classify FILE'"),
+        (["missing.tsv"], "there is no file missing.tsv in the folder …"),
+        (["--device", "cuda:99", "FILE"], "the device 'cuda:99' was asked for, and …"),
+        (["FILE", "--device", "toaster"], "there is no device 'toaster': say auto, cpu, cuda, cuda:0 or mps"),
+        (["FILE", "--track", "pigeons"], "--track 'pigeons' is not known: it can be 'tensorboard'"),
+        (["FILE", "--folds", "99"], "60 examples cannot be cut into data.folds = 99 parts"),
+        (["FILE", "--encoding", "utf-99"], "there is no text encoding 'utf-99', asked for to read …"),
+        (["FILE", "--dev", "missing.tsv"], "there is no file …"),
+        (
+            ["FILE", "-c", "missing.toml"],
+            "there is no config file missing.toml: 'catena init TASK -o missing.toml' wr…",
+        ),
+        (["FILE", "--from", "missing"], "there is no run or checkpoint missing"),
+    ],
+)
+def test_what_cannot_be_trained(catena: Catena, files: Path, words: list[str], sentence: str) -> None:
+    said = catena("train", *[files / "train.tsv" if word == "FILE" else word for word in words])
+    assert said.code == 1
+    assert matches(said.sentence, sentence)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--model", "cnnn"], "model.kind is 'cnnn': did you mean 'cnn'?"),
+        (["--batch-size", "-3"], "batches.batch_size is -3: must be greater than 0"),
+        (["--threads", "0"], "machine.threads is 0: must be greater than 0"),
+        (["--time", "5x"], "max_time is '5x', which is no span of time: write it as 90s, 5m, 2h or 1h30m"),
+        (["--folds", "2", "--test", "x"], "data.folds makes its own test sets: leave data.test out"),
+        (["--optimizer", "sgd", "--rho", "0.9"], "rho is a number of adadelta, and optimizer is 'sgd': leave it out"),
+        (["--model", "loglinear", "--n-highway", "3"], "model.n_highway is a key of 'cnn' and 'recurrent' and "),
+    ],
+)
+def test_values_that_cannot_be_used(catena: Catena, files: Path, words: list[str], problem: str) -> None:
+    said = catena("train", files / "train.tsv", *words)
+    assert said.code == 1
+    assert said.err.startswith("catena train: the command line has a value that cannot be used:\n  - " + problem)
+    assert said.err.count("\n") == 2
+    assert not Path("runs").exists(), "nothing is written before the values are right"
+
+
+# --- data that cannot be used -----------------------------------------------------------------------------------------
+
+CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n2\tbark\tbark\tVERB\tVBP\t_\t0\troot\t_\t_\n\n"
+
+
+@pytest.mark.parametrize("task", [[], ["classify"]])
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty: there is nothing to recognise"),
+        (
+            b"weather\tis it raining\n",
+            "a classifier needs at least two labels, and the data has only the label 'weather'",
+        ),
+        (b"a\tx y\na\tz w\n" * 9, "a classifier needs at least two labels, and the data has only the label 'a'"),
+        (CONLLU.encode(), "rows have ten tab-separated fields"),
+        ("weather\tcaf\xe9\nmusic\tplay\n".encode("latin-1") * 9, ":1 is not UTF-8: byte 0xe9 at character 12"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "is a PNG picture, not a text"),
+        (b"one line of words\nand one more\n", "which "),
+    ],
+)
+def test_files_that_are_not_what_a_classifier_learns_from(
+    catena: Catena, tmp_path: Path, task: list[str], content: bytes, sentence: str
+) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(content)
+    said = catena("train", *task, path)
+    assert said.code == 1
+    assert sentence in said.sentence
+    assert not Path("runs").exists()
+
+
+def test_a_folder_is_no_file(catena: Catena, tmp_path: Path) -> None:
+    said = catena("train", tmp_path)
+    assert (said.code, "is a folder without" in said.sentence) == (1, True)
+
+
+def test_another_encoding_is_read_when_it_is_named(catena: Catena, tmp_path: Path) -> None:
+    pairs = [(label, f"café {text}") for label, text in rows("train")]
+    for encoding in ("latin-1", "utf-16"):
+        path = tmp_path / f"{encoding}.tsv"
+        path.write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding=encoding)
+        assert catena("train", path, "--encoding", encoding, *TINY, "-o", encoding, "-q").code == 0
+    assert "is not UTF-8" in catena("train", tmp_path / "latin-1.tsv", *TINY).sentence
+
+
+def test_one_example_for_dev_is_enough_and_none_is_refused(catena: Catena, tmp_path: Path) -> None:
+    pair = write_rows(tmp_path / "two.tsv", [("a", "yes indeed"), ("b", "not at all")])
+    assert catena("train", "classify", pair, "--format", "tsv-label", *TINY, "-o", "run").code == 0
+    blank = tmp_path / "blank.tsv"
+    blank.write_text("a\t\nb\t\n", encoding="utf-8")
+    said = catena("train", "classify", pair, "--format", "tsv-label", "--dev", blank, *TINY, "-o", "other")
+    assert matches(said.sentence, "no example of dev is left: …")
+
+
+def test_what_is_dropped_is_counted_and_listed(catena: Catena, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "some.tsv", [*rows("train"), ("weather", "   "), ("weather", "rain " * 30)])
+    said = catena("train", path, *TINY, "--max-length", "25", "-o", "run")
+    assert "read 62; used 60; dropped 2 (1 empty, 1 longer than max_length=25), listed in dropped.tsv" in said.out
+    listed = Path("run/dropped.tsv").read_text(encoding="utf-8").splitlines()
+    assert [line.split("\t")[1:3] for line in listed[1:]] == [["61", "empty"], ["62", "longer than max_length=25"]]
+
+
+# --- where values come from -------------------------------------------------------------------------------------------
+
+
+def test_a_config_file_and_flags_over_it(catena: Catena, files: Path) -> None:
+    made = catena("init", "classify", "--model", "loglinear", "--max-epochs", "9", "--seed", "7", "-o", "my.toml")
+    assert made.code == 0
+    said = catena("train", "-c", "my.toml", files / "train.tsv", "--max-epochs", "2", "--threads", "1", "-o", "run")
+    assert said.code == 0, said.err
+    config = config_of(Path("run"))
+    assert (config.model.kind, config.training.max_epochs, config.seed) == ("loglinear", 2, 7)
+    assert config.data.train == (str((files / "train.tsv").resolve()),)
+
+
+def test_a_config_may_name_the_files(catena: Catena, files: Path) -> None:
+    Path("all.toml").write_text(
+        f'task = "classify"\n[data]\ntrain = ["{files / "train.tsv"}"]\n[model]\nkind = "loglinear"\n'
+        "[training]\nmax_epochs = 1\n",
+        encoding="utf-8",
+    )
+    assert catena("train", "-c", "all.toml", "-o", "run").code == 0
+
+
+def test_everything_wrong_with_a_config_is_said_at_once_with_its_lines(catena: Catena, files: Path) -> None:
+    Path("bad.toml").write_text(
+        'task = "classify"\n[model]\nkind = "cnn"\nn_layers = 3\n[training]\nbatch_size = 3\npatience = -1\n',
+        encoding="utf-8",
+    )
+    said = catena("train", files / "train.tsv", "-c", "bad.toml")
+    assert said.code == 1
+    first, *problems = said.err.splitlines()
+    assert first == "catena train: bad.toml has 3 values that cannot be used:"
+    assert sorted(problems) == [
+        "  - model.n_layers (line 4) is not a known key: did you mean 'model.encoder.n_layers'"
+        " or 'model.encoder.recurrent.n_layers'?",
+        "  - training.batch_size (line 6) is not a known key: did you mean 'batches.batch_size'?",
+        "  - training.patience (line 7) is -1: must be greater than or equal to 0",
+    ]
+
+
+def test_a_config_for_no_task_is_refused(catena: Catena) -> None:
+    Path("odd.toml").write_text('task = "fly"\n', encoding="utf-8")
+    assert matches(
+        catena("train", "-c", "odd.toml").sentence, "odd.toml must say which task it is for, and has task = …"
+    )
+
+
+def test_time_chooses_a_model_and_leaves_the_other_flags_alone(catena: Catena, files: Path) -> None:
+    said = catena("train", files / "train.tsv", "--time", "20s", "--max-epochs", "2", "--patience", "1", "-o", "run")
+    assert said.code == 0, said.err
+    assert said.out.startswith("chosen for 60 texts, ")
+    config = config_of(Path("run"))
+    assert (config.model.kind, config.training.max_time) == ("loglinear", "20s")
+    assert (config.training.max_epochs, config.training.patience) == (2, 1)
+    named = catena("train", files / "train.tsv", "--time", "20s", *TINY, "-o", "named")
+    assert "chosen" not in named.out
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_overwritten_unless_asked(catena: Catena, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["train", files / "train.tsv", *TINY, "-q", "-o", "run"]
+    assert catena(*words).code == 0
+    before = read_meta(Path("run"))
+    with monkeypatch.context() as patched:
+        patched.setattr("catena.tasks.classify.application.prepare", None)  # refused before any data is read
+        said = catena(*words)
+    assert said.code == 1
+    assert matches(said.sentence, "the run cannot be written to run: there is a run already. 'catena resume run' goes…")
+    assert read_meta(Path("run")) == before
+    assert catena(*words, "--seed", "5", "--overwrite").code == 0
+    assert read_meta(Path("run"))["seed"] == 5
+
+
+def test_a_folder_with_other_things_in_it_is_never_touched(catena: Catena, files: Path) -> None:
+    Path("mine").mkdir()
+    Path("mine/thesis.txt").write_text("years of work", encoding="utf-8")
+    for words in ([], ["--overwrite"]):
+        said = catena("train", files / "train.tsv", *TINY, "-o", "mine", *words)
+        assert said.code == 1
+        assert "nothing in it is touched" in said.sentence
+    assert [path.name for path in Path("mine").iterdir()] == ["thesis.txt"]
+    assert "it is a file" in catena("train", files / "train.tsv", *TINY, "-o", "mine/thesis.txt").sentence
+
+
+def test_seeds_give_a_run_each_and_mean_and_interval(catena: Catena, files: Path, trained: Path) -> None:
+    words = ["train", files / "train.tsv", *TINY, "--seeds", "2", "--seed", "3"]
+    said = catena(*words, "-o", "both")
+    assert said.code == 0
+    summary = json.loads(Path("both/summary.json").read_text(encoding="utf-8"))
+    assert sorted(summary["runs"]) == ["seed-3", "seed-4"]
+    values = [summary["runs"][name]["dev"]["accuracy"] for name in summary["runs"]]
+    assert summary["dev"]["accuracy"]["mean"] == pytest.approx(sum(values) / 2)
+    assert f"dev accuracy: {sum(values) / 2:.4f} (95 % interval " in said.out
+    assert config_of(Path("both/seed-4")).seed == 4
+    for verb in ("predict", "resume", "inspect"):
+        assert matches(catena(verb, "both").sentence, "both holds 2 runs: name one of them, such as both/seed-3")
+    assert matches(catena(*words, "-o", trained).sentence, f"{trained} is a run, and 2 runs cannot be put into it: …")
+
+
+def test_folds_are_trained_one_by_one_or_alone(catena: Catena, files: Path) -> None:
+    words = ["train", files / "train.tsv", *TINY, "--folds", "2", "-q"]
+    said = catena(*words, "-o", "all")
+    summary = json.loads(Path("all/summary.json").read_text(encoding="utf-8"))
+    assert sorted(summary["runs"]) == ["fold-0", "fold-1"]
+    assert "test accuracy: " in said.out
+    catena(*words, "--fold", "1", "-o", "one")
+    alone = json.loads(Path("one/metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+    assert alone["accuracy"] == summary["runs"]["fold-1"]["test"]["accuracy"]
+
+
+# --- from an older run ------------------------------------------------------------------------------------------------
+
+
+def test_from_starts_with_the_weights_and_the_vocabulary_of_an_older_run(
+    catena: Catena, files: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, torch.Tensor]] = []
+    plain = ClassifyTask.loss
+
+    def loss(self: ClassifyTask, batch: Any) -> Any:
+        seen.append({name: t.clone() for name, t in self.model.state_dict().items()})
+        return plain(self, batch)
+
+    monkeypatch.setattr(ClassifyTask, "loss", loss)
+    said = catena("train", files / "dev.tsv", "--from", trained, "--max-epochs", "1", "-o", "fine")
+    assert said.code == 0, said.err
+    for name, tensor in open_checkpoint(trained).weights().items():
+        assert torch.equal(seen[0][name], tensor), name
+    assert config_of(Path("fine")).training.learning_rate == config_of(trained).training.learning_rate
+    assert catena("resume", "fine").code == 0, "with the old vocabulary, not one of the new texts"
+
+
+def test_from_a_model_of_another_make_is_refused(catena: Catena, files: Path, trained: Path) -> None:
+    said = catena("train", files / "dev.tsv", "--from", trained, "--model", "cnn")
+    assert said.code == 1
+    assert "holds a model of another make ('loglinear') than the one asked for ('cnn')" in said.sentence
+
+
+# --- interruptions ----------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_saves_and_prints_the_command_that_resumes(
+    catena: Catena, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["train", files / "train.tsv", *TINY, "--batch-size", "10"]
+    plain, steps = ClassifyTask.loss, []
+
+    def loss(self: ClassifyTask, batch: Any) -> Any:
+        steps.append(1)
+        if len(steps) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return plain(self, batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ClassifyTask, "loss", loss)
+        said = catena(*words, "-o", "run")
+    assert said.code == 130
+    assert said.out.splitlines()[-1] == "to go on: catena resume run"
+    assert open_checkpoint(Path("run/last")).folder.name == "step-000003"
+    said = catena("resume", "run")
+    assert said.code == 0
+    assert "resumed after step 3" in said.out
+    catena(*words, "-o", "whole")
+    for name, tensor in open_checkpoint(Path("whole")).weights().items():
+        assert torch.equal(open_checkpoint(Path("run")).weights()[name], tensor)
+
+
+def test_ctrl_c_in_one_of_several_runs_stops_them_all(
+    catena: Catena, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = ClassifyTask.loss
+
+    def loss(self: ClassifyTask, batch: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return plain(self, batch)
+
+    monkeypatch.setattr(ClassifyTask, "loss", loss)
+    said = catena("train", files / "train.tsv", *TINY, "--seeds", "3", "-q", "-o", "three")
+    assert said.code == 130
+    assert said.out == "the parts after seed-0 were not trained; what is done lies in three\n"
+    assert [path.name for path in Path("three").iterdir()] == ["seed-0"]
+
+
+def test_a_training_outlives_the_reader_of_its_output(files: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "catena", "train", files / "train.tsv", *TINY, "-o", tmp_path / "run"]
+    with subprocess.Popen(
+        list(map(str, command)), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()  # as `| head` does
+        assert process.stderr.read().startswith("standard output is closed; the training goes on")
+        assert process.wait(60) == 0
+    assert open_checkpoint(tmp_path / "run").folder.name == "step-000004"
+    assert "max_epochs reached" in (tmp_path / "run/log.txt").read_text(encoding="utf-8")
