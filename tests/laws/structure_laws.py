@@ -162,9 +162,7 @@ class StructureLaws(ABC):
         for row in self.rows(structure):
             members = self.members(structure, row)
             expected = torch.zeros_like(marginals[row])
-            for (ids, score), p in zip(
-                members, moments.probabilities(self.scores(structure, row)), strict=True
-            ):
+            for (ids, score), p in zip(members, moments.probabilities(self.scores(structure, row)), strict=True):
                 if score > -math.inf:
                     for place in self.parts_of(ids):
                         expected[place] += p
@@ -355,9 +353,7 @@ class StructureLaws(ABC):
                 structure.argmax(), structure.topk(2), structure.sample(2), structure.entropy()
                 structure.variance(structure)
 
-    def differentiated(
-        self, case: Case, ask: Callable[[Structured], Tensor]
-    ) -> tuple[Any, tuple[Tensor, ...]]:
+    def differentiated(self, case: Case, ask: Callable[[Structured], Tensor]) -> tuple[Any, tuple[Tensor, ...]]:
         structure = self.structure(case)
         given = [i for i, x in enumerate(structure.score_tensors()) if x is not None]
         inputs = tuple(structure.score_tensors()[i].clone().requires_grad_() for i in given)  # type: ignore[union-attr]
@@ -412,11 +408,7 @@ class StructureLaws(ABC):
     def test_vmap_and_func_grad(self) -> None:
         structure = self.structure(Case())
         batched = self.regrouped(structure, lambda x: x)
-        names = [
-            n
-            for n, rank in self.field_ranks.items()
-            if (x := getattr(batched, n)) is not None and x.dim() > rank
-        ]
+        names = [n for n, rank in self.field_ranks.items() if (x := getattr(batched, n)) is not None and x.dim() > rank]
         stacked = {name: getattr(structure, name) for name in names}
 
         def log_z(tensors: dict[str, Tensor]) -> Tensor:

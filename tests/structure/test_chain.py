@@ -190,7 +190,6 @@ class TestPairs:
             assert chain.topk(2).scores[:, 0].tolist() == [0, -math.inf]
             assert (chain.sample(2)[:, 0] == -1).all()
 
-
     def test_an_empty_batch_has_empty_answers(self, backend: str) -> None:
         with use_backend(backend):
             chain = small(emissions=torch.zeros(0, 4, 3).double())

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.chain_loops import LIMITS, level_rows, level_tables, log_rows, sum_rows
+from catena.kernels.chain_loops import BOTH_WAYS, LIMITS, ONE_WAY, level_tables, log_rows, sum_rows
 from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import log_sum_exp
@@ -28,7 +29,7 @@ def log_partition(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor,
     """log Z of every row."""
     arguments = (emissions, tables, start, end, lengths)
     if wants_gradient(*arguments):
-        return _sum_both_ways(*arguments)[0]
+        return sum_both_ways(*arguments)[0]
     return _sum_one_way(*arguments)
 
 
@@ -37,10 +38,10 @@ def log_partition_and_marginals(
 ) -> tuple[Tensor, Tensor]:
     """log Z of every row, and the probability of every tag at every position."""
     arguments = (emissions, tables, start, end, lengths)
-    log_z, *kept = _sum_both_ways(*arguments)
+    log_z, *kept = sum_both_ways(*arguments)
     if not wants_gradient(*arguments):
         return log_z, kept[0]
-    return log_z, _slopes(torch.ones_like(log_z), *arguments, *(x.detach() for x in kept))[0]
+    return log_z, slopes(torch.ones_like(log_z), *arguments, *(x.detach() for x in kept))[0]
 
 
 def plain_log_partition(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
@@ -62,71 +63,95 @@ def plain_log_partition(emissions: Tensor, tables: Tensor, start: Tensor, end: T
 
 @dataclass(frozen=True)
 class Chains:
-    """Scores in the notation of the loops: ``x``, ``shift``, ``moves`` and which of them each row reads."""
+    """What the loops read: contiguous tensors, and how many rows share a table, a start and an end."""
 
-    x: Tensor
-    shift: Tensor
-    moves: Tensor
-    each: int
-    stride: int
+    emissions: Tensor
+    tables: Tensor
+    start: Tensor
+    end: Tensor
     lengths: Tensor
 
-    def summed(self, both_ways: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    @property
+    def sharing(self) -> tuple[int, int, int]:
+        """(rows that share a table, tables from one position to the next, rows that share a start and an end)."""
+        b = self.emissions.shape[0]
+        return b // self.tables.shape[0], self.tables.dim() - 3, b // self.start.shape[0]
+
+    @property
+    def flat_tables(self) -> Tensor:
+        return self.tables.view(-1, *self.tables.shape[-2:])
+
+    def levelled(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(the greatest of each column and the starts, tables less that, their exponentials, transposed too)."""
+        tables, (edges, k) = self.flat_tables, self.start.shape
+        entry = tables.new_empty(tables.shape[0] + edges, k)
+        entry[-edges:] = self.start
+        moves, matrix, matrix_t = (torch.empty_like(tables) for _ in range(3))
+        level_tables(*(x.numpy() for x in (tables, entry, moves, matrix, matrix_t)))
+        return entry, moves, matrix, matrix_t
+
+    def summed(self, keep: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """(log Z, marginals, forward weights, onward weights, whether each row is exact)."""
-        b, t, k = self.x.shape
-        matrix = self.moves.exp()
-        matrix_t = matrix.transpose(1, 2).contiguous() if both_ways else matrix
+        b, t, k = self.emissions.shape
+        each, stride, each_edge = self.sharing
+        lengths = self.lengths.numpy()
+        # Rows of one table stay together, long ones first, so that four of a kind go through it.
+        order = np.arange(b)
+        if stride == 0 and lengths.min() != lengths.max():
+            order = np.lexsort((-lengths, order // each))
         log_z, exact = torch.empty(b, dtype=torch.float64), torch.empty(b, dtype=torch.bool)
-        size = (b, t, k) if both_ways else (1, 1, 1)
-        chances, a, onward = (torch.empty(size, dtype=self.x.dtype) for _ in range(3))
-        arrays = [x.numpy() for x in (self.x, self.x.exp(), self.shift, self.moves, matrix, matrix_t)]
-        lengths, limits = self.lengths.numpy(), LIMITS[arrays[0].dtype]
-
-        def run(low: int, high: int) -> None:
-            mine = a if both_ways else torch.empty((1, t, k), dtype=self.x.dtype)
-            results = [x.numpy() for x in (log_z, mine, chances, onward, exact)]
-            sum_rows(*arrays, self.each, self.stride, lengths, low, high, both_ways, *results, *limits)
-
-        in_row_blocks(run, b, b * t * k * k * (2 if both_ways else 1))
+        sizes = [(b, t, k) if needed else (1, 1, 1) for needed in (keep > ONE_WAY, *[keep == BOTH_WAYS] * 2)]
+        a, chances, onward = (self.emissions.new_empty(size) for size in sizes)
+        entry, *matrices = self.levelled()
+        arrays = [x.numpy() for x in (self.emissions, entry, self.end, *matrices)]
+        results = [x.numpy() for x in (log_z, exact, a, chances, onward)]
+        limits = LIMITS[arrays[0].dtype]
+        in_row_blocks(
+            lambda low, high: sum_rows(
+                *arrays, order, each, stride, each_edge, lengths, low, high, keep, *results, *limits
+            ),
+            b, b * t * k * k * (2 if keep == BOTH_WAYS else 1),
+        )  # fmt: skip
         return log_z, chances, a, onward, exact
 
-    def in_logs(self, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(log Z, marginals, scale × expected pairs for each table), in log space."""
-        log_z = torch.empty(len(self.x), dtype=torch.float64)
-        chances, pairs = torch.empty_like(self.x), torch.zeros_like(self.moves)
-        arrays = [x.numpy() for x in (self.x, self.shift, self.moves)]
-        results = [x.numpy() for x in (self.lengths, scale, log_z, chances, pairs)]
-        log_rows(*arrays, self.each, self.stride, *results)
-        return log_z, chances, pairs
+    def in_logs(self, scale: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(log Z, marginals, logs of the forward weights, scale × expected pairs), in log space and float64."""
+        tables = self.flat_tables
+        log_z = torch.empty(self.emissions.shape[0], dtype=torch.float64)
+        alpha, chances = torch.empty_like(self.emissions), torch.empty_like(self.emissions)
+        pairs = torch.zeros_like(tables)
+        arrays = [x.numpy() for x in (self.emissions, self.start, self.end, tables)]
+        results = [x.numpy() for x in (self.lengths, scale, log_z, alpha, chances, pairs)]
+        log_rows(*arrays, *self.sharing, *results)
+        return log_z, chances, alpha, pairs.view(self.tables.shape)
+
+    def expected_pairs(self, a: Tensor, onward: Tensor, scale: Tensor) -> Tensor:
+        """Scale × expected pairs for each table, from the forward and the onward weights."""
+        k = a.shape[2]
+        counts = self.levelled()[2].view(self.tables.shape)
+        if bool((scale == scale[0]).all()):  # a sum or a mean over rows: scale the result, not its parts
+            counts *= scale[0]
+        else:
+            onward = onward * scale[:, None, None]
+        if self.tables.dim() == 3:
+            n = self.tables.shape[0]
+            return counts.mul_(a.view(n, -1, k).transpose(1, 2) @ onward.view(n, -1, k))
+        counts[:, 0] = 0
+        counts[:, 1:] *= a[:, :-1, :, None] * onward[:, :-1, None, :]
+        return counts
+
+    def those(self, rows: Tensor) -> Chains:
+        """Some of the rows, in float64, each with tables of its own."""
+        b = self.emissions.shape[0]
+        group, edge = (_groups(b, x.shape[0])[rows] for x in (self.tables, self.start))
+        emissions, tables = self.emissions[rows].double(), self.tables[group].double()
+        return Chains(emissions, tables, self.start[edge].double(), self.end[edge].double(), self.lengths[rows])
 
 
-def chains_of(*arguments: Tensor) -> Chains:
-    """Emissions, tables, start, end and lengths, all contiguous, in the notation of the loops."""
-    emissions, tables, start, end, lengths = arguments
-    b, t, k = emissions.shape
-    flat = tables.view(-1, k, k)
-    moves, steepest = torch.empty_like(flat), flat.new_empty(flat.shape[:2])
-    level_tables(flat.numpy(), steepest.numpy(), moves.numpy())
-    x, shift = torch.empty_like(emissions), emissions.new_empty(b, t)
-    each, stride = b // tables.shape[0], tables.dim() - 3
-    arrays = [v.numpy() for v in (emissions, steepest, start, end, lengths)]
-    level_rows(*arrays, each, stride, b // start.shape[0], x.numpy(), shift.numpy())
-    return Chains(x, shift, moves, each, stride, lengths)
-
-
-def _expected_pairs(tables: Tensor, a: Tensor, onward: Tensor, scale: Tensor) -> Tensor:
-    """Scale × expected pairs for each table, from the forward and the onward weights."""
-    k = a.shape[2]
-    counts = torch.empty_like(tables)
-    flat = tables.view(-1, k, k)
-    level_tables(flat.numpy(), flat.new_empty(flat.shape[:2]).numpy(), counts.view(flat.shape).numpy())
-    counts.exp_()
-    onward = onward * scale[:, None, None]
-    if tables.dim() == 3:
-        return counts.mul_(a.view(len(tables), -1, k).transpose(1, 2) @ onward.view(len(tables), -1, k))
-    counts[:, 0] = 0
-    counts[:, 1:] *= a[:, :-1, :, None] * onward[:, :-1, None, :]
-    return counts
+def chains_of(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Chains:
+    """The arguments as the loops need them: contiguous, and lengths between 0 and t."""
+    lengths = lengths.clamp(0, emissions.shape[1]).contiguous()
+    return Chains(emissions.contiguous(), tables.contiguous(), start.contiguous(), end.contiguous(), lengths)
 
 
 def _groups(b: int, g: int) -> Tensor:
@@ -145,20 +170,15 @@ class _Rescued:
     """``[n, k, k]``, or ``[n, t, k, k]`` where each position has a table; scaled."""
 
     @classmethod
-    def of(cls, arguments: Sequence[Tensor], exact: Tensor, scale: Tensor) -> _Rescued:
+    def of(cls, chains: Chains, exact: Tensor, scale: Tensor) -> _Rescued:
         """The rows that are not exact: float32 goes on in float64, float64 in log space."""
-        emissions, tables, start, end, lengths = arguments
         rows = (~exact).nonzero()[:, 0]
-        group, edge = (_groups(emissions.shape[0], x.shape[0])[rows] for x in (tables, start))
-        scores = (emissions[rows], tables[group], start[edge], end[edge])
-        wide = [*(x.double() for x in scores), lengths[rows]]
-        scale, shape = scale[rows].double(), wide[1].shape
-        chains = chains_of(*wide)
-        if emissions.dtype == torch.float64:
-            log_z, chances, pairs = chains.in_logs(scale)
-            return cls(rows, log_z, chances, pairs.view(shape))
-        log_z, chances, a, onward, fits = chains.summed(both_ways=True)
-        pairs = _expected_pairs(wide[1], a, onward, scale)
+        wide, scale = chains.those(rows), scale[rows].double()
+        if chains.emissions.dtype == torch.float64:
+            log_z, chances, _, pairs = wide.in_logs(scale)
+            return cls(rows, log_z, chances, pairs)
+        log_z, chances, a, onward, fits = wide.summed(BOTH_WAYS)
+        pairs = wide.expected_pairs(a, onward, scale)
         if not fits.all():
             rest = cls.of(wide, fits, scale)
             log_z[rest.rows], chances[rest.rows], pairs[rest.rows] = rest.log_z, rest.chances, rest.pairs
@@ -170,22 +190,22 @@ class _Rescued:
 
 @torch.library.custom_op("catena::chain_sum_one_way", mutates_args=())
 def _one_way(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
-    arguments = ready(emissions, tables, start, end, lengths)
-    log_z, _, _, _, exact = chains_of(*arguments).summed(both_ways=False)
+    chains = chains_of(emissions, tables, start, end, lengths)
+    log_z, _, _, _, exact = chains.summed(ONE_WAY)
     if not exact.all():
-        found = _Rescued.of(arguments, exact, torch.ones(len(emissions)))
+        found = _Rescued.of(chains, exact, torch.ones(emissions.shape[0]))
         log_z[found.rows] = found.log_z
     return log_z.to(emissions.dtype)
 
 
-@torch.library.custom_op("catena::chain_sum_both_ways", mutates_args=())
+@torch.library.custom_op("catena::chainsum_both_ways", mutates_args=())
 def _both_ways(
     emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    arguments = ready(emissions, tables, start, end, lengths)
-    log_z, chances, a, onward, exact = chains_of(*arguments).summed(both_ways=True)
+    chains = chains_of(emissions, tables, start, end, lengths)
+    log_z, chances, a, onward, exact = chains.summed(BOTH_WAYS)
     if not exact.all():
-        found = _Rescued.of(arguments, exact, torch.ones(len(emissions)))
+        found = _Rescued.of(chains, exact, torch.ones(emissions.shape[0]))
         log_z[found.rows] = found.log_z
         chances[found.rows] = found.chances.to(chances.dtype)
     return log_z.to(emissions.dtype), chances, a, onward, exact
@@ -204,23 +224,16 @@ def _slopes_op(
     onward: Tensor,
     exact: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    emissions, tables, start, end, lengths = arguments = ready(emissions, tables, start, end, lengths)
+    chains = chains_of(emissions, tables, start, end, lengths)
     b, _, k = emissions.shape
     by_emissions = chances * scale[:, None, None]
-    by_tables = _expected_pairs(tables, a, onward, scale)
+    by_tables = chains.expected_pairs(a, onward, scale)
     if not exact.all():
-        found = _Rescued.of(arguments, exact, scale)
-        pairs = found.pairs.to(by_tables.dtype)
-        by_tables.index_add_(0, _groups(b, len(tables))[found.rows], pairs)
-    by_start = by_emissions[:, 0].view(len(start), -1, k).sum(1)
-    by_end = by_emissions[torch.arange(b), lengths - 1].view(len(end), -1, k).sum(1)
+        found = _Rescued.of(chains, exact, scale)
+        by_tables.index_add_(0, _groups(b, tables.shape[0])[found.rows], found.pairs.to(by_tables.dtype))
+    by_start = by_emissions[:, 0].view(start.shape[0], -1, k).sum(1)
+    by_end = by_emissions[torch.arange(b), chains.lengths - 1].view(start.shape[0], -1, k).sum(1)
     return by_emissions, by_tables, by_start, by_end
-
-
-def ready(*arguments: Tensor) -> list[Tensor]:
-    """The arguments as the loops need them: contiguous, and lengths between 0 and t."""
-    *scores, lengths = arguments
-    return [*(x.contiguous() for x in scores), lengths.clamp(0, scores[0].shape[1]).contiguous()]
 
 
 @_one_way.register_fake
@@ -259,27 +272,31 @@ def _keep_all(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) 
 
 def _back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     inputs = ctx.saved_tensors
-    kept = _sum_both_ways(*inputs)[1:]
-    return *_slopes(grad, *inputs, *kept), None
+    kept = sum_both_ways(*inputs)[1:]
+    return *slopes(grad, *inputs, *kept), None
 
 
 def _back_both_ways(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
     if grad is None:
         return (None,) * 5
-    return *_slopes(grad, *ctx.saved_tensors), None
+    return *slopes(grad, *ctx.saved_tensors), None
 
 
-def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-    scale, *scores, lengths = ctx.saved_tensors[:6]
+def back_slopes(inputs: Sequence[Tensor], grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The second derivative, through the plain form: by the scale and the scores, in the order of the inputs."""
+    scale, *scores, lengths = inputs
 
-    def slopes(scale: Tensor, *scores: Tensor) -> Any:
+    def plain_slopes(scale: Tensor, *scores: Tensor) -> Any:
         _, pull = cast(Any, torch.func.vjp(lambda e, w, s, f: plain_log_partition(e, w, s, f, lengths), *scores))
         return pull(scale)
 
-    by_inputs = cast(Any, torch.func.vjp(slopes, scale, *scores))[1](grads)
-    return *by_inputs, *(None for _ in range(5))
+    return cast(Any, torch.func.vjp(plain_slopes, scale, *scores))[1](tuple(grads))
+
+
+def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    return *back_slopes(ctx.saved_tensors[:6], grads), *(None for _ in range(5))
 
 
 _sum_one_way = differentiable(_one_way, _keep_inputs, _back_one_way)
-_sum_both_ways = differentiable(_both_ways, _keep_all, _back_both_ways)
-_slopes = differentiable(_slopes_op, _keep_inputs, _back_slopes)
+sum_both_ways = differentiable(_both_ways, _keep_all, _back_both_ways)
+slopes = differentiable(_slopes_op, _keep_inputs, _back_slopes)

@@ -1,18 +1,22 @@
 """The compiled loops that sum over chains, row by row of a batch. Knows numpy arrays alone; ``chain`` knows
 torch.
 
-All loops share one notation. ``x[r, t, q]`` is the log-weight of tag ``q`` at position ``t`` of row ``r``,
-less ``shift[r, t]``, the greatest of that position. ``moves[w, p, q]`` is the log-weight of ``q`` after
-``p``, less the greatest of its column, which has gone into ``x``. ``each`` consecutive rows share their
-tables: one for all positions (stride 0), or one for each (stride 1), so position ``t`` of row ``r`` is
-entered by ``w = r // each * (t_most if stride else 1) + t * stride``.
+All loops share one notation. ``moves[w, p, q]`` is the log-weight of tag ``q`` after ``p``, less the greatest
+of its column; ``matrix`` is its exponential. ``entry[w, q]`` is that greatest; behind the tables' come the
+rows of ``start``. ``x[q]`` is the log-weight of ``q`` at a position with all that is its own, its entry
+included; ``weight`` is the exponential of ``x`` less its greatest. ``each`` consecutive rows share their
+tables: one for all positions (stride 0), or one for each (stride 1).
 
 **Why this is exact.** Forward weights are kept as ``a``, which sums to 1, and a log-scale. Every sum over
 predecessors must come out above ``sum_least``, unless nothing can reach the tag at all. Then what underflow
 can have taken from it is less than the rounding error, and all forward weights are right to the last digits,
 however far apart they lie. Backward weights are scaled so that their product with ``a`` sums to 1 at every
 position, so what underflows there is a probability. A row for which the range of the floats does not suffice
-is reported and done again: in float64, and if need be in log space.
+is reported and done
+again: in float64, and if need be in log space.
+
+**Why it is fast.** Four rows go through a shared table together, so that each number of it is loaded once for
+all.
 """
 
 from __future__ import annotations
@@ -20,70 +24,154 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from catena.kernels.compiled import SUMS, compiled
+from catena.kernels.compiled import MAXIMA, SUMS, called, compiled, inlined
+from catena.kernels.vector_math import exp_less
 
 LIMITS = {
     np.dtype(np.float32): (1e-20, 1e-10, 1e18),
     np.dtype(np.float64): (1e-150, 1e-140, 1e150),
 }
-"""For each dtype:
+"""For each dtype: the least sum over predecessors, the least total of a position, the greatest backward weight."""
 
-The least sum over predecessors, the least total of a position, the greatest backward weight.
-"""
+TOGETHER = 4
+"""How many rows go through a table together. The loops are written out for this number."""
+
+ONE_WAY, KEEP_FORWARD, BOTH_WAYS = 0, 1, 2
+"""What ``sum_rows`` leaves behind: log Z alone; the forward weights too; all that the gradient is made of."""
+
+FINE, IMPOSSIBLE, INEXACT = 0, 1, 2
 
 
-@njit(nogil=True, fastmath=set(SUMS))
-def times_matrix(v: Any, matrix: Any, result: Any) -> None:
-    """result[q] = Σ_p v[p] matrix[p, q]. Rows are added, four at a time: the inner loop is a vector unit's."""
-    k = result.shape[0]
+@called(SUMS)
+def four_times_matrix(v: Any, matrices: Any, w: int, result: Any) -> None:
+    """result[i, q] = Σ_p v[i, p] matrices[w, p, q] for four rows i, four p at a time.
+
+    Rows that are not there cost nothing: it is reading the matrix that takes the time.
+    """
+    k, matrix = result.shape[1], matrices[w]
+    r0, r1, r2, r3 = result[0], result[1], result[2], result[3]
     for q in range(k):
-        result[q] = 0
+        r0[q] = r1[q] = r2[q] = r3[q] = 0
     p = 0
     while p + 4 <= k:
-        v0, v1, v2, v3 = v[p], v[p + 1], v[p + 2], v[p + 3]
-        row0, row1, row2, row3 = matrix[p], matrix[p + 1], matrix[p + 2], matrix[p + 3]
+        a0, a1, a2, a3 = v[0, p], v[1, p], v[2, p], v[3, p]
+        b0, b1, b2, b3 = v[0, p + 1], v[1, p + 1], v[2, p + 1], v[3, p + 1]
+        c0, c1, c2, c3 = v[0, p + 2], v[1, p + 2], v[2, p + 2], v[3, p + 2]
+        d0, d1, d2, d3 = v[0, p + 3], v[1, p + 3], v[2, p + 3], v[3, p + 3]
+        row_a, row_b, row_c, row_d = matrix[p], matrix[p + 1], matrix[p + 2], matrix[p + 3]
         for q in range(k):
-            result[q] += (v0 * row0[q] + v1 * row1[q]) + (v2 * row2[q] + v3 * row3[q])
+            a, b, c, d = row_a[q], row_b[q], row_c[q], row_d[q]
+            r0[q] += (a0 * a + b0 * b) + (c0 * c + d0 * d)
+            r1[q] += (a1 * a + b1 * b) + (c1 * c + d1 * d)
+            r2[q] += (a2 * a + b2 * b) + (c2 * c + d2 * d)
+            r3[q] += (a3 * a + b3 * b) + (c3 * c + d3 * d)
         p += 4
     while p < k:
-        v0 = v[p]
-        row0 = matrix[p]
+        a0, a1, a2, a3 = v[0, p], v[1, p], v[2, p], v[3, p]
+        row_a = matrix[p]
         for q in range(k):
-            result[q] += v0 * row0[q]
+            r0[q] += a0 * row_a[q]
+            r1[q] += a1 * row_a[q]
+            r2[q] += a2 * row_a[q]
+            r3[q] += a3 * row_a[q]
         p += 1
 
 
-@njit(nogil=True)
-def _small_sums_are_exact(
-    sums: Any, x: Any, x_before: Any, weight: Any, moves: Any, least: Any, reach: Any, all_reached: bool
-) -> Any:
-    """Whether each small sum is small because nothing can reach the tag; ``reach`` then says what can be
-    reached.
+@inlined(MAXIMA)
+def greatest(v: Any) -> Any:
+    """The maximum."""
+    top = v[0]
+    for i in range(1, v.shape[0]):
+        top = v[i] if v[i] > top else top
+    return top
 
-    Returns (exact, whether all tags that are allowed here can be reached).
-    """
-    k = sums.shape[0]
-    before = reach.copy()
-    if all_reached:
+
+@compiled("3", "2", "3", "3", "3")
+def level_tables(tables: Any, entry: Any, moves: Any, matrix: Any, matrix_t: Any) -> None:
+    """``entry`` (0 where a column is all -inf), ``moves``, ``matrix`` and its transpose from the tables."""
+    n, k, _ = tables.shape
+    for w in range(n):
+        for q in range(k):
+            entry[w, q] = -np.inf
         for p in range(k):
-            before[p] = x_before[p] > -np.inf
-    everything = True
+            for q in range(k):
+                entry[w, q] = tables[w, p, q] if tables[w, p, q] > entry[w, q] else entry[w, q]
+        for q in range(k):
+            entry[w, q] = entry[w, q] if entry[w, q] > -np.inf else 0
+        for p in range(k):
+            for q in range(k):
+                moves[w, p, q] = tables[w, p, q] - entry[w, q]
+            exp_less(moves[w, p], tables.dtype.type(0), matrix[w, p])
+        for p in range(k):
+            for q in range(k):
+                matrix_t[w, q, p] = matrix[w, p, q]
+
+
+# The functions below are given whole arrays and say which row they mean. A view of a row would cost two atomic
+# operations on its reference count, which is as much as the arithmetic of a short row.
+
+
+@inlined()
+def _weigh(
+    emissions: Any, r: int, t: int, entry: Any, e: int, end: Any, edge: int, last: bool, x: Any, weight: Any
+) -> Any:
+    """``x`` and ``weight`` of one position. Returns the greatest of ``x``, or 0 where all are -inf."""
+    for q in range(x.shape[0]):
+        x[q] = emissions[r, t, q] + entry[e, q]
+    if last:
+        for q in range(x.shape[0]):
+            x[q] += end[edge, q]
+    top = greatest(x)
+    if not top > -np.inf:
+        top = x.dtype.type(0)
+    exp_less(x, top, weight)
+    return top
+
+
+@inlined(SUMS)
+def _settle(sums: Any, i: int, weight: Any, here: Any, sum_least: Any) -> Any:
+    """The forward weights of a position from the sums over predecessors. Returns (their total, how many are small)."""
+    total = weight[0] * 0
+    small = 0
+    for q in range(weight.shape[0]):
+        small += (sums[i, q] < sum_least) & (weight[q] > 0)
+        value = sums[i, q] * weight[q]
+        here[i, q] = value
+        total += value
+    scale = 1 / total
+    for q in range(weight.shape[0]):
+        here[i, q] *= scale
+    return total, small
+
+
+@called()
+def _small_sums_are_exact(
+    sums: Any, i: int, weight: Any, emissions: Any, r: int, t: int, entry: Any, e: int, moves: Any, w: int, least: Any,
+    barred: Any,
+) -> bool:  # fmt: skip
+    """Whether each small sum is small because nothing can reach the tag.
+
+    ``barred[i, q]`` is moved on to this position: True where tag ``q`` is out of reach, and the last entry
+    where any is.
+    """
+    k = weight.shape[0]
+    before = np.empty(k, np.bool_)
+    for p in range(k):
+        forbidden = emissions[r, t - 1, p] == -np.inf or (t == 1 and entry[e, p] == -np.inf)
+        before[p] = forbidden or (barred[i, k] and barred[i, p])
+    for q in range(k + 1):
+        barred[i, q] = False
     for q in range(k):
-        reach[q] = x[q] > -np.inf
-        if weight[q] > 0 and sums[q] < least:
-            if sums[q] > 0:
-                return False, True
+        if weight[q] > 0 and sums[i, q] < least:
             for p in range(k):
-                if before[p] and moves[p, q] > -np.inf:
-                    return False, True
-            reach[q] = False
-            everything = False
-    return True, everything
+                if sums[i, q] > 0 or (moves[w, p, q] > -np.inf and not before[p]):
+                    return False
+            barred[i, q] = barred[i, k] = True
+    return True
 
 
-@njit(nogil=True)
+@called()
 def _vanished(x: Any, weight: Any) -> bool:
     """Whether the weight of an allowed tag underflowed."""
     for q in range(x.shape[0]):  # noqa: SIM110
@@ -92,139 +180,96 @@ def _vanished(x: Any, weight: Any) -> bool:
     return False
 
 
-@njit(nogil=True, fastmath=set(SUMS))
-def forward(
-    x: Any, weight: Any, shift: Any, moves: Any, matrix: Any, table: int, stride: int, n: int, a: Any, norms: Any,
-    sums: Any, reach: Any, sum_least: Any, total_least: Any,
-) -> Any:  # fmt: skip
-    """The forward weights of one row into ``a[:n]``. Returns (log Z, whether it is exact)."""
-    k = weight.shape[1]
-    log_z = 0.0
-    all_reached = True
-    for t in range(n):
-        total = weight[t, 0] * 0
-        if t == 0:
-            for q in range(k):
-                a[0, q] = weight[0, q]
-                total += weight[0, q]
-        else:
-            w = table + t * stride
-            times_matrix(a[t - 1], matrix[w], sums)
-            small = 0
-            for q in range(k):
-                small += (sums[q] < sum_least) & (weight[t, q] > 0)
-                a[t, q] = sums[q] * weight[t, q]
-                total += a[t, q]
-            if small > 0 or not all_reached:
-                exact, all_reached = _small_sums_are_exact(
-                    sums, x[t], x[t - 1], weight[t], moves[w], sum_least, reach, all_reached
-                )
-                if not exact:
-                    return 0.0, False
-        if total < total_least:
-            possible = total > 0 or _vanished(x[t], weight[t])
-            return (0.0 if possible else -np.inf), not possible
-        scale = 1 / total
-        for q in range(k):
-            a[t, q] *= scale
-        norms[t] = total
-        log_z += np.log(np.float64(total)) + shift[t]
-    return log_z, True
-
-
-@njit(nogil=True, fastmath=set(SUMS))
-def _backward(
-    weight: Any, matrix_t: Any, table: int, stride: int, n: int, a: Any, norms: Any, chances: Any, onward: Any,
-    sums: Any, most: Any,
-) -> bool:  # fmt: skip
-    """The marginals of one row, and ``onward[t - 1, q]``, which with ``a[t - 1, p]`` and the matrix makes
-    those of pairs.
-
-    Returns whether they are exact.
-    """
-    k = weight.shape[1]
-    for q in range(k):
-        sums[q] = 1
-        chances[n - 1, q] = a[n - 1, q]
-    for t in range(n - 1, 0, -1):
-        scale = 1 / norms[t]
-        for q in range(k):
-            onward[t - 1, q] = weight[t, q] * sums[q] * scale
-        times_matrix(onward[t - 1], matrix_t[table + t * stride], sums)
-        large = 0
-        for p in range(k):
-            large += sums[p] > most
-            chances[t - 1, p] = a[t - 1, p] * sums[p]
-        if large > 0:
-            return False
-    return True
-
-
-@njit(nogil=True)
-def greatest(v: Any) -> Any:
-    """The maximum, in four strands that the processor can follow at once."""
-    n = v.shape[0]
-    a = b = c = d = v[0]
-    i = 0
-    while i + 4 <= n:
-        a = v[i] if v[i] > a else a
-        b = v[i + 1] if v[i + 1] > b else b
-        c = v[i + 2] if v[i + 2] > c else c
-        d = v[i + 3] if v[i + 3] > d else d
-        i += 4
-    while i < n:
-        a = v[i] if v[i] > a else a
-        i += 1
-    a = b if b > a else a
-    c = d if d > c else c
-    return c if c > a else a
-
-
-@compiled("3", "2", "3")
-def level_tables(tables: Any, steepest: Any, moves: Any) -> None:
-    """``moves``:
-
-    The tables less the greatest of each column, which goes to ``steepest``, as 0 where it is -inf.
-    """
-    n, k, _ = tables.shape
-    for w in range(n):
-        for q in range(k):
-            steepest[w, q] = -np.inf
-        for p in range(k):
-            for q in range(k):
-                steepest[w, q] = tables[w, p, q] if tables[w, p, q] > steepest[w, q] else steepest[w, q]
-        for q in range(k):
-            steepest[w, q] = steepest[w, q] if steepest[w, q] > -np.inf else 0
-        for p in range(k):
-            for q in range(k):
-                moves[w, p, q] = tables[w, p, q] - steepest[w, q]
-
-
-@compiled("3", "2", "2", "2", "i1", "i", "i", "i", "3", "2")
-def level_rows(
-    emissions: Any, steepest: Any, start: Any, end: Any, lengths: Any, each: int, stride: int, each_edge: int, x: Any,
-    shift: Any,
+@called()
+def _forward(
+    emissions: Any, entry: Any, end: Any, moves: Any, matrix: Any, rows: Any, table: int, stride: int,
+    each_edge: int, lengths: Any, keep: int, log_z: Any, verdict: Any, a: Any, onward: Any, norms: Any,
+    sum_least: Any, total_least: Any,
 ) -> None:  # fmt: skip
-    """``x`` and ``shift`` of all rows. What lies beyond a length is set to 0."""
-    rows, t_most, k = emissions.shape
-    for r in range(rows):
-        n, edge = lengths[r], r // each_edge
-        table = r // each * (t_most if stride else 1)
-        for t in range(t_most):
-            entry = start[edge] if t == 0 else steepest[table + t * stride]
-            for q in range(k):
-                x[r, t, q] = emissions[r, t, q] + entry[q] if t < n else 0
-            if t == n - 1:
+    """The forward pass of up to four rows that share their table. Weights of t > 0 are left in ``onward[:, t - 1]``."""
+    k, m, tables = emissions.shape[2], rows.shape[0], moves.shape[0]
+    here, sums = np.zeros((TOGETHER, k), a.dtype), np.ones((TOGETHER, k), a.dtype)
+    x, weight, product = np.empty(k, a.dtype), np.empty(k, a.dtype), np.ones(TOGETHER)
+    barred = np.zeros((TOGETHER, k + 1), np.bool_)
+    longest = 0
+    for i in range(m):
+        longest = max(longest, lengths[rows[i]])
+        log_z[rows[i]] = 0.0
+        verdict[i] = FINE
+    for t in range(longest):
+        w = table + t * stride
+        if t > 0:
+            four_times_matrix(here, matrix, w, sums)
+        for i in range(m):
+            r = rows[i]
+            edge, last = r // each_edge, t == lengths[r] - 1
+            if t >= lengths[r] or verdict[i] != FINE:
+                continue
+            shift = _weigh(emissions, r, t, entry, w if t > 0 else tables + edge, end, edge, last, x, weight)
+            total, small = _settle(sums, i, weight, here, sum_least)
+            if (small > 0 or barred[i, k]) and not _small_sums_are_exact(
+                sums, i, weight, emissions, r, t, entry, tables + edge, moves, w, sum_least, barred
+            ):
+                verdict[i] = INEXACT
+            elif total < total_least:
+                verdict[i] = INEXACT if total > 0 or _vanished(x, weight) else IMPOSSIBLE
+            norms[i, t] = total
+            log_z[r] += shift
+            product[i] *= total
+            if not 1e-100 < product[i] < 1e100:  # a logarithm now and then, in place of one at each position
+                log_z[r] += np.log(product[i])
+                product[i] = 1
+            if keep != ONE_WAY:
                 for q in range(k):
-                    x[r, t, q] += end[edge, q]
-            top = greatest(x[r, t])
-            top = top if top > -np.inf else 0
-            shift[r, t] = top
+                    a[r, t, q] = here[i, q]
+            if keep == BOTH_WAYS and t > 0:
+                for q in range(k):
+                    onward[r, t - 1, q] = weight[q]
+    for i in range(m):
+        log_z[rows[i]] = -np.inf if verdict[i] == IMPOSSIBLE else log_z[rows[i]] + np.log(product[i])
+
+
+@called(SUMS)
+def _backward(
+    matrix_t: Any, rows: Any, table: int, stride: int, lengths: Any, verdict: Any, a: Any, chances: Any, onward: Any,
+    norms: Any, most: Any,
+) -> None:  # fmt: skip
+    """The marginals of up to four rows. ``onward[t - 1, q]`` comes to hold what, times ``a[t - 1, p]`` and
+    the matrix, is the marginal of the pair.
+    """
+    k, m = a.shape[2], rows.shape[0]
+    here, sums = np.zeros((TOGETHER, k), a.dtype), np.ones((TOGETHER, k), a.dtype)
+    longest = 0
+    for i in range(m):
+        n = lengths[rows[i]] if verdict[i] == FINE else 0
+        longest = max(longest, n)
+        for q in range(k):
+            if n > 0:
+                chances[rows[i], n - 1, q] = a[rows[i], n - 1, q]
+    for t in range(longest - 1, 0, -1):
+        for i in range(m):
+            r = rows[i]
+            if t >= lengths[r] or verdict[i] != FINE:
+                continue
+            scale = 1 / norms[i, t]
             for q in range(k):
-                x[r, t, q] -= top
+                after = sums[i, q] if t < lengths[r] - 1 else 1
+                onward[r, t - 1, q] *= after * scale
+                here[i, q] = onward[r, t - 1, q]
+        four_times_matrix(here, matrix_t, table + t * stride, sums)
+        for i in range(m):
+            r = rows[i]
+            if t >= lengths[r] or verdict[i] != FINE:
+                continue
+            large = 0
+            for p in range(k):
+                large += sums[i, p] > most
+                chances[r, t - 1, p] = a[r, t - 1, p] * sums[i, p]
+            if large > 0:
+                verdict[i] = INEXACT
 
 
-@njit(nogil=True)
+@inlined()
 def _clear(rows: Any, first: int) -> None:
     for t in range(first, rows.shape[0]):
         for q in range(rows.shape[1]):
@@ -232,107 +277,108 @@ def _clear(rows: Any, first: int) -> None:
 
 
 @compiled(
-    "3", "3", "2", "3", "3", "3", "i", "i", "i1", "i", "i", "b", "d1", "3", "3", "3", "b1", "f", "f", "f", fastmath=SUMS
-)
+    "3", "2", "2", "3", "3", "3", "i1", "i", "i", "i", "i1", "i", "i", "i", "d1", "b1", "3", "3", "3",
+    "f", "f", "f",
+)  # fmt: skip
 def sum_rows(
-    x: Any, weight: Any, shift: Any, moves: Any, matrix: Any, matrix_t: Any, each: int, stride: int,
-    lengths: Any, low: int, high: int, both_ways: bool, log_z: Any, a: Any, chances: Any, onward: Any, exact: Any,
-    sum_least: Any, total_least: Any, most: Any,
+    emissions: Any, entry: Any, end: Any, moves: Any, matrix: Any, matrix_t: Any, order: Any, each: int,
+    stride: int, each_edge: int, lengths: Any, low: int, high: int, keep: int, log_z: Any, exact: Any, a: Any,
+    chances: Any, onward: Any, sum_least: Any, total_least: Any, most: Any,
 ) -> None:  # fmt: skip
-    """log Z of the rows ``low`` to ``high`` and whether it is exact; with ``both_ways`` all that its gradient
-    is made of.
+    """log Z of the rows ``order[low:high]``, whether it is exact, and what ``keep`` asks for.
 
-    ``a``, ``chances`` and ``onward`` are 0 beyond a length and where a row is impossible or not exact. One
-    way only, they are not written, and ``a`` is scratch, one row for each call.
+    ``order`` keeps rows of one table together. What is kept is 0 beyond a length and where a row is not
+    exact.
     """
-    k = x.shape[2]
-    norms, sums, reach = np.empty(x.shape[1], x.dtype), np.empty(k, x.dtype), np.empty(k, np.bool_)
-    for r in range(low, high):
-        n, table = lengths[r], r // each * (x.shape[1] if stride else 1)
-        mine = a[r] if both_ways else a[0]
-        log_z[r], exact[r] = forward(
-            x[r], weight[r], shift[r], moves, matrix, table, stride, n, mine, norms, sums, reach, sum_least, total_least
-        )
-        if not both_ways:
-            continue
-        if not (exact[r] and log_z[r] != -np.inf):
-            n = 0
-        if n > 0:
-            exact[r] = _backward(weight[r], matrix_t, table, stride, n, mine, norms, chances[r], onward[r], sums, most)
-            if not exact[r]:
-                n = 0
-        _clear(mine, n)
-        _clear(chances[r], n)
-        _clear(onward[r], max(n - 1, 0))
+    t_most = emissions.shape[1]
+    norms, verdict = np.empty((TOGETHER, t_most), a.dtype), np.empty(TOGETHER, np.int64)
+    first = low
+    while first < high:
+        table, m = order[first] // each, 1
+        while stride == 0 and m < TOGETHER and first + m < high and order[first + m] // each == table:
+            m += 1
+        rows = order[first : first + m]
+        first += m
+        table *= t_most if stride else 1
+        _forward(
+            emissions, entry, end, moves, matrix, rows, table, stride, each_edge, lengths, keep, log_z,
+            verdict, a, onward, norms, sum_least, total_least,
+        )  # fmt: skip
+        if keep == BOTH_WAYS:
+            _backward(matrix_t, rows, table, stride, lengths, verdict, a, chances, onward, norms, most)
+        for i in range(m):
+            r = rows[i]
+            exact[r] = verdict[i] != INEXACT
+            n = lengths[r] if verdict[i] == FINE else 0
+            if keep != ONE_WAY:
+                _clear(a[r], n)
+            if keep == BOTH_WAYS:
+                _clear(chances[r], n)
+                _clear(onward[r], max(n - 1, 0))
 
 
 # --- in log space -------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True)
-def log_sum(v: Any) -> float:
-    top = -np.inf
-    for value in v:
-        if value > top:
-            top = value
-    if top == -np.inf:
+@inlined()
+def log_sum(v: Any, scratch: Any) -> float:
+    """log Σ exp(v)."""
+    top = greatest(v)
+    if not top > -np.inf:
         return top
+    exp_less(v, top, scratch)
     total = 0.0
-    for value in v:
-        total += np.exp(value - top)
+    for value in scratch:
+        total += value
     return top + np.log(total)
 
 
-@njit(nogil=True)
-def log_forward(x: Any, moves: Any, table: int, stride: int, n: int, alpha: Any, terms: Any) -> float:
-    """The logs of the forward weights of one row, without the shifts.
-
-    Returns the log of their sum at the end.
-    """
-    k = x.shape[1]
+@called()
+def _log_forward(
+    emissions: Any, start: Any, end: Any, tables: Any, table: int, stride: int, n: int, alpha: Any, terms: Any,
+    scratch: Any,
+) -> float:  # fmt: skip
+    """The logs of the forward weights of one row. Returns log Z."""
+    k = emissions.shape[1]
     for t in range(n):
         for q in range(k):
-            if t == 0:
-                alpha[0, q] = x[0, q]
-                continue
-            for p in range(k):
-                terms[p] = alpha[t - 1, p] + moves[table + t * stride, p, q]
-            alpha[t, q] = x[t, q] + log_sum(terms)
-    return log_sum(alpha[n - 1])
+            alpha[t, q] = emissions[t, q] + (start[q] if t == 0 else 0.0) + (end[q] if t == n - 1 else 0.0)
+            if t > 0:
+                for p in range(k):
+                    terms[p] = alpha[t - 1, p] + tables[table + t * stride, p, q]
+                alpha[t, q] += log_sum(terms, scratch)
+    return log_sum(alpha[n - 1], scratch)
 
 
-@compiled("3", "2", "3", "i", "i", "i1", "1", "1", "3", "3")
+@compiled("3", "2", "2", "3", "i", "i", "i", "i1", "1", "1", "3", "3", "3")
 def log_rows(
-    x: Any, shift: Any, moves: Any, each: int, stride: int, lengths: Any, scale: Any, log_z: Any, chances: Any,
-    pairs: Any,
+    emissions: Any, start: Any, end: Any, tables: Any, each: int, stride: int, each_edge: int, lengths: Any, scale: Any,
+    log_z: Any, alpha: Any, chances: Any, pairs: Any,
 ) -> None:  # fmt: skip
-    """log Z, marginals, and ``pairs[w] += scale[r] × expected pairs`` of all rows, by logs:
-
-    Any range, and slow.
-    """
-    rows, t_most, k = x.shape
-    alpha, beta, terms = np.empty((t_most, k)), np.empty((t_most, k)), np.empty(k)
+    """log Z, logs of forward weights, marginals, and ``pairs[w] += scale[r] × expected pairs``: any range, and slow."""
+    rows, t_most, k = emissions.shape
+    beta, terms, scratch = np.empty((t_most, k)), np.empty(k), np.empty(k)
     for r in range(rows):
-        n, table = lengths[r], r // each * (t_most if stride else 1)
+        n, table, edge = lengths[r], r // each * (t_most if stride else 1), r // each_edge
         _clear(chances[r], 0)
         log_z[r] = 0.0
         if n == 0:
             continue
-        total = log_forward(x[r], moves, table, stride, n, alpha, terms)
-        for t in range(n):
-            log_z[r] += shift[r, t]
-        log_z[r] += total
-        if total == -np.inf:
+        log_z[r] = _log_forward(
+            emissions[r], start[edge], end[edge], tables, table, stride, n, alpha[r], terms, scratch
+        )
+        if log_z[r] == -np.inf:
             continue
         _clear(beta, n - 1)
         for t in range(n - 1, 0, -1):
             w = table + t * stride
             for p in range(k):
                 for q in range(k):
-                    terms[q] = moves[w, p, q] + x[r, t, q] + beta[t, q]
-                beta[t - 1, p] = log_sum(terms)
+                    after = end[edge, q] if t == n - 1 else 0.0
+                    terms[q] = tables[w, p, q] + (emissions[r, t, q] + after) + beta[t, q]
+                beta[t - 1, p] = log_sum(terms, scratch)
                 for q in range(k):
-                    pairs[w, p, q] += scale[r] * np.exp(alpha[t - 1, p] + terms[q] - total)
+                    pairs[w, p, q] += scale[r] * np.exp(alpha[r, t - 1, p] + terms[q] - log_z[r])
         for t in range(n):
             for q in range(k):
-                chances[r, t, q] = np.exp(alpha[t, q] + beta[t, q] - total)
+                chances[r, t, q] = np.exp(alpha[r, t, q] + beta[t, q] - log_z[r])

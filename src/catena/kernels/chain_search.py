@@ -9,28 +9,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
-from catena.kernels.chain import chains_of, ready
-from catena.kernels.chain_loops import LIMITS, forward, greatest, log_forward
-from catena.kernels.compiled import compiled
+from catena.kernels.chain import Chains, chains_of
+from catena.kernels.chain_loops import KEEP_FORWARD, greatest
+from catena.kernels.compiled import called, compiled
 from catena.kernels.ops import fold_vmap
 from catena.kernels.threads import in_row_blocks
+from catena.kernels.vector_math import exp_less
 
 
-@njit(nogil=True)
-def _score(emissions: Any, start: Any, end: Any, t: int, q: int, n: int) -> Any:
-    """The score of a tag by itself, the edges of the chain included."""
-    value = emissions[t, q]
-    if t == 0:
-        value += start[q]
-    if t == n - 1:
-        value += end[q]
-    return value
-
-
-@njit(nogil=True)
+@called()
 def _best_moves(before: Any, moves: Any, here: Any) -> None:
     """here[q] = max_p before[p] + moves[p, q], four rows at a time."""
     k = here.shape[0]
@@ -53,7 +42,7 @@ def _best_moves(before: Any, moves: Any, here: Any) -> None:
         p += 1
 
 
-@njit(nogil=True)
+@called()
 def _best_ends(emissions: Any, tables: Any, start: Any, end: Any, table: int, stride: int, n: int, best: Any) -> None:
     """``best[t, q]``:
 
@@ -103,17 +92,14 @@ def best_rows(
             q = tags[r, t] = choice
 
 
-@njit(nogil=True)
-def _ranked(before: Any, move: Any, column: int, scores: Any, tags: Any, ranks: Any) -> int:
-    """The best of all ways to come from ``before[p, j]`` over ``move[p, column]``, best first;
-
-    How many there are.
-    """
+@called()
+def _ranked(before: Any, moves: Any, w: int, q: int, scores: Any, tags: Any, ranks: Any) -> int:
+    """The best ways from ``before[p, j]`` to ``q``, or to the end for q = -1, best first; how many there are."""
     k, width = before.shape
     n = 0
     for p in range(k):
         for j in range(width):
-            value = before[p, j] + (move[p, column] if column >= 0 else 0)
+            value = before[p, j] + (moves[w, p, q] if q >= 0 else 0)
             if not value > -np.inf or (n == width and value <= scores[n - 1]):
                 break
             place = min(n, width - 1)
@@ -130,7 +116,7 @@ def top_rows(
     emissions: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, stride: int, each_edge: int, low: int,
     high: int, tags: Any, found: Any,
 ) -> None:  # fmt: skip
-    """The best chains of each row into ``tags[r, n]``, best first, and how many there are."""
+    """The best chains of each row into ``tags[r, i]``, best first, and how many there are."""
     _, t_most, k = emissions.shape
     width = tags.shape[1]
     best = np.empty((t_most, k, width), emissions.dtype)
@@ -146,25 +132,24 @@ def top_rows(
             continue
         for t in range(n):
             for q in range(k):
-                count = 1
-                scores[0] = 0
+                count, scores[0] = 1, start[edge, q]
                 if t > 0:
-                    count = _ranked(best[t - 1], tables[table + t * stride], q, scores, from_tag, from_rank)
-                alone = _score(emissions[r], start[edge], end[edge], t, q, n)
+                    count = _ranked(best[t - 1], tables, table + t * stride, q, scores, from_tag, from_rank)
+                alone = emissions[r, t, q] + (end[edge, q] if t == n - 1 else 0)
                 for j in range(width):
                     best[t, q, j] = scores[j] + alone if j < count else -np.inf
-        found[r] = _ranked(best[n - 1], tables[table], -1, scores, from_tag, from_rank)
+        found[r] = _ranked(best[n - 1], tables, 0, -1, scores, from_tag, from_rank)
         for i in range(found[r]):
-            _ranked(best[n - 1], tables[table], -1, scores, from_tag, from_rank)
+            _ranked(best[n - 1], tables, 0, -1, scores, from_tag, from_rank)
             q, j = from_tag[i], from_rank[i]
             tags[r, i, n - 1] = q
             for t in range(n - 1, 0, -1):
-                _ranked(best[t - 1], tables[table + t * stride], q, scores, from_tag, from_rank)
+                _ranked(best[t - 1], tables, table + t * stride, q, scores, from_tag, from_rank)
                 q, j = from_tag[j], from_rank[j]
                 tags[r, i, t - 1] = q
 
 
-@njit(nogil=True)
+@called()
 def draw(weights: Any, uniform: float) -> int:
     """A number drawn in proportion to the weights; -1 where all are 0."""
     total = 0.0
@@ -180,44 +165,33 @@ def draw(weights: Any, uniform: float) -> int:
     return place
 
 
-@compiled("3", "3", "2", "3", "3", "i", "i", "i1", "i", "i", "3", "i3", "f", "f")
+@compiled("3", "3", "i", "i", "i1", "i", "i", "b", "1", "3", "i3")
 def sample_rows(
-    x: Any, weight: Any, shift: Any, moves: Any, matrix: Any, each: int, stride: int, lengths: Any, low: int, high: int,
-    uniforms: Any, tags: Any, sum_least: float, total_least: float,
+    a: Any, tables: Any, each: int, stride: int, lengths: Any, low: int, high: int, logs: bool, log_z: Any,
+    uniforms: Any, tags: Any,
 ) -> None:  # fmt: skip
-    """``tags[i, r]``:
+    """``tags[i, r]``: chains drawn by ``uniforms[i, r]``, one number for each position, from the last to the
+    first.
 
-    Chains drawn by ``uniforms[i, r]``, one number for each position, from the last to the first.
+    ``a`` are forward weights and ``tables`` the exponentials of scores; or both are logs.
     """
-    _, t_most, k = x.shape
-    a, norms, sums, reach = np.empty((t_most, k)), np.empty(t_most), np.empty(k), np.empty(k, np.bool_)
+    _, t_most, k = a.shape
+    weights = np.empty(k)
     for r in range(low, high):
-        n = lengths[r]
         table = r // each * (t_most if stride else 1)
-        log_z, exact = forward(
-            x[r], weight[r], shift[r], moves, matrix, table, stride, n, a, norms, sums, reach, sum_least, total_least
-        )
-        if not exact:
-            log_z = log_forward(x[r], moves, table, stride, n, a, sums)
         for i in range(tags.shape[0]):
             for t in range(t_most):
                 tags[i, r, t] = -1
-            if log_z == -np.inf:
-                continue
             q = -1
-            for t in range(n - 1, -1, -1):
+            for t in range(lengths[r] - 1 if log_z[r] > -np.inf else -1, -1, -1):
                 w = table + (t + 1) * stride
-                if exact:
-                    for p in range(k):
-                        sums[p] = a[t, p] if q < 0 else a[t, p] * matrix[w, p, q]
-                else:
-                    top = -np.inf
-                    for p in range(k):
-                        sums[p] = a[t, p] if q < 0 else a[t, p] + moves[w, p, q]
-                        top = max(top, sums[p])
-                    for p in range(k):
-                        sums[p] = np.exp(sums[p] - top)
-                q = tags[i, r, t] = draw(sums, uniforms[i, r, t])
+                for p in range(k):
+                    weights[p] = a[r, t, p]
+                    if q >= 0:
+                        weights[p] = weights[p] + tables[w, p, q] if logs else weights[p] * tables[w, p, q]
+                if logs:
+                    exp_less(weights, greatest(weights), weights)
+                q = tags[i, r, t] = draw(weights, uniforms[i, r, t])
 
 
 # --- operators ----------------------------------------------------------------------------------------------
@@ -248,26 +222,38 @@ def top(
 
 def sample(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Chains drawn from each row, ``[n, b, t]``, by uniform numbers of that shape."""
-    wide = (x.detach().double() for x in (emissions, tables, start, end))
-    chains = chains_of(*ready(*wide, lengths))
-    b, t, k = emissions.shape
+    emissions, tables, start, end = (x.detach().double() for x in (emissions, tables, start, end))
+    chains = chains_of(emissions, tables, start, end, lengths)
+    log_z, _, a, _, exact = chains.summed(KEEP_FORWARD)
+    tags = _drawn(chains, log_z, a, chains.levelled()[2], uniforms, logs=False)
+    if not exact.all():
+        rows = (~exact).nonzero()[:, 0]
+        rest = chains.those(rows)
+        log_z, _, alpha, _ = rest.in_logs(torch.ones(len(rows), dtype=torch.float64))
+        tags[:, rows] = _drawn(rest, log_z, alpha, rest.flat_tables, uniforms[:, rows], logs=True)
+    return tags
+
+
+def _drawn(chains: Chains, log_z: Tensor, a: Tensor, tables: Tensor, uniforms: Tensor, logs: bool) -> Tensor:
+    each, stride, _ = chains.sharing
     tags = torch.empty(uniforms.shape, dtype=torch.int64)
-    tensors = (chains.x, chains.x.exp(), chains.shift, chains.moves, chains.moves.exp())
-    arrays, limits = [x.numpy() for x in tensors], LIMITS[np.dtype(np.float64)][:2]
-    more = (chains.each, chains.stride, chains.lengths.numpy())
-    results = (uniforms.double().contiguous().numpy(), tags.numpy())
+    arrays = [x.numpy() for x in (a, tables)]
+    results = [x.numpy() for x in (log_z, uniforms.contiguous(), tags)]
+    lengths, (b, t, k) = chains.lengths.numpy(), a.shape
     in_row_blocks(
-        lambda low, high: sample_rows(*arrays, *more, low, high, *results, *limits),
-        b, b * t * k * (k + 4 * len(uniforms)),
+        lambda low, high: sample_rows(*arrays, each, stride, lengths, low, high, logs, *results),
+        b, 4 * len(uniforms) * b * t * k,
     )  # fmt: skip
     return tags
 
 
-def _arrays(*arguments: Tensor) -> tuple[tuple[Any, ...], tuple[int, int, int]]:
-    emissions, tables, start, end, lengths = ready(*arguments)
+def _arrays(
+    emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor
+) -> tuple[tuple[Any, ...], tuple[int, int, int]]:
+    chains = chains_of(emissions, tables, start, end, lengths)
+    tensors = (chains.emissions, chains.flat_tables, chains.start, chains.end, chains.lengths)
     b, t, k = emissions.shape
-    arrays = tuple(x.numpy() for x in (emissions, tables.view(-1, k, k), start, end, lengths))
-    return (*arrays, b // tables.shape[0], tables.dim() - 3, b // start.shape[0]), (b, t, k)
+    return (*(x.numpy() for x in tensors), *chains.sharing), (b, t, k)
 
 
 def _work(shape: tuple[int, int, int]) -> int:

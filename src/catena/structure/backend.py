@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor
@@ -25,14 +25,14 @@ _chosen: ContextVar[Backend] = ContextVar("catena_backend", default="auto")
 
 
 @contextmanager
-def use_backend(backend: Backend) -> Iterator[None]:
+def use_backend(backend: str) -> Iterator[None]:
     """Answer the questions inside the ``with`` block by this backend. Blocks may be nested;
 
     Threads do not share it.
     """
     if backend not in get_args(Backend):
         raise ValueError(f"no backend is called {backend!r}: {did_you_mean(backend, get_args(Backend))}")
-    token = _chosen.set(backend)
+    token = _chosen.set(cast(Backend, backend))
     try:
         yield
     finally:

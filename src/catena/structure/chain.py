@@ -132,7 +132,18 @@ class LinearChain(SemiringProgram):
         """This distribution conditioned on a constraint."""
         return replace(self, constraint=constraint, impossible=impossible)
 
+    def log_prob(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
+        if y.shape != self.emissions.shape[:-1] or not kernels_serve(*self.score_tensors()):
+            return super().log_prob(y)
+        from catena.kernels.chain_score import log_prob
+
+        return log_prob(*self._rows(), self._closed(y)).reshape(self.batch_shape)
+
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
+        if y.shape == self.emissions.shape[:-1] and kernels_serve(*self.score_tensors()):
+            from catena.kernels.chain_score import score
+
+            return score(*self._rows(), self._closed(y)).reshape(self.batch_shape)
         real = self.real().expand(y.shape)
         tags = torch.where(real, y, 0).clamp_min(0)
         before = self._tags_before(tags, real)
@@ -168,7 +179,8 @@ class LinearChain(SemiringProgram):
             return self.total(Log())
         from catena.kernels.chain import log_partition
 
-        return log_partition(*self._rows()).reshape(self.batch_shape)
+        log_z = log_partition(*self._rows())
+        return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
 
     def argmax(self) -> Int[Tensor, "*batch t"]:
         if not kernels_serve(*self.score_tensors()):
@@ -183,7 +195,7 @@ class LinearChain(SemiringProgram):
         from catena.kernels.chain_search import top
 
         tags, found = top(*self._rows(), k)
-        members = torch.stack([self._in_place(tags[:, n]) for n in range(k)])
+        members = self._in_place(tags.transpose(0, 1))
         ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
@@ -194,7 +206,7 @@ class LinearChain(SemiringProgram):
 
         rows = self._rows()
         uniforms = torch.rand(n, *rows[0].shape[:2], dtype=torch.float64, generator=generator)
-        return torch.stack([self._in_place(tags) for tags in sample(*rows, uniforms)])
+        return self._in_place(sample(*rows, uniforms))
 
     def marginals(self) -> Float[Tensor, "*batch t k"]:
         """``[..., i, q]`` is the probability of tag ``q`` at ``i``."""
@@ -202,13 +214,10 @@ class LinearChain(SemiringProgram):
             return self.gradients([0])[1][0]
         from catena.kernels.chain import log_partition_and_marginals
 
-        return self._in_place(log_partition_and_marginals(*self._rows())[1])
+        return self._in_place(log_partition_and_marginals(*self._rows())[1], own=1)
 
     def pair_marginals(self) -> Float[Tensor, "*batch t k k"]:
-        """``[..., i, p, q]`` is the probability of ``q`` at ``i`` after ``p`` at the real position before;
-
-        0 at the first.
-        """
+        """``[..., i, p, q]`` is the probability of ``q`` at ``i`` after ``p`` at the real position before it."""
         t, k = self.emissions.shape[-2:]
         steps = self.emissions.new_zeros(t, k, k) if self.steps is None else self.steps
         steps = steps.expand(*self.batch_shape, t, k, k)
@@ -249,14 +258,16 @@ class LinearChain(SemiringProgram):
         """Emissions, transition tables, start, end and lengths, on one batch axis and with the holes closed."""
         (t, k), batch = self.emissions.shape[-2:], self.batch_shape
         emissions, steps = self.emissions, self.steps
-        lengths = emissions.new_full(batch, t, dtype=torch.int64) if self.lengths is None else self.lengths
         if self.mask is not None:
-            order = self._order()
-            lengths = self.real().sum(-1)
+            order, lengths = self._order(), self.real().sum(-1)
             emissions = emissions.gather(-2, order[..., None].expand(emissions.shape))
             if steps is not None:
                 steps = steps.expand(*batch, t, k, k)
                 steps = steps.gather(-3, order[..., None, None].expand(steps.shape))
+        elif self.lengths is None:
+            lengths = torch.full(batch, t)
+        else:
+            lengths = self.lengths.to(torch.int64).expand(batch)
         tables = emissions.new_zeros(k, k) if self.transitions is None else self.transitions
         if steps is None:
             tables = _grouped(tables, batch, (k, k))
@@ -267,24 +278,25 @@ class LinearChain(SemiringProgram):
         if start.dim() > 1 or end.dim() > 1:
             start, end = start.expand(*batch, k), end.expand(*batch, k)
         start, end = _grouped(start, batch, (k,)), _grouped(end, batch, (k,))
-        return emissions.reshape(-1, t, k), tables, start, end, lengths.expand(batch).reshape(-1)
+        if len(batch) == 1:
+            return emissions, tables, start, end, lengths
+        return emissions.reshape(-1, t, k), tables, start, end, lengths.reshape(-1)
 
     def _order(self) -> Int[Tensor, "*batch t"]:
         """The real positions in front, in their order, then the others."""
         return (~self.real()).to(torch.int8).argsort(dim=-1, stable=True)
 
-    def _in_place(self, x: Tensor) -> Tensor:
-        """What was computed with the holes closed, back where it belongs:
+    def _closed(self, y: Tensor) -> Tensor:
+        """Tags with the holes closed, on one batch axis."""
+        return (y if self.mask is None else y.gather(-1, self._order())).reshape(-1, y.shape[-1])
 
-        ``[n, t, ...]`` to ``[*batch, t, ...]``.
-        """
-        x = x.reshape(*self.batch_shape, *x.shape[1:])
+    def _in_place(self, x: Tensor, own: int = 0) -> Tensor:
+        """What the kernels found, ``[..., rows, t]`` and ``own`` more axes, with batch axes and holes again."""
+        x = x.reshape(*x.shape[: x.dim() - 2 - own], *self.batch_shape, *x.shape[x.dim() - 1 - own :])
         if self.mask is None:
             return x
         places = self._order().argsort(dim=-1)
-        return x.gather(
-            len(self.batch_shape), places.reshape(*places.shape, *(1 for _ in x.shape[places.dim() :])).expand(x.shape)
-        )
+        return x.gather(-1 - own, places.reshape(*places.shape, *(1 for _ in range(own))).expand(x.shape))
 
     # --- helpers --------------------------------------------------------------------------------------------
 
