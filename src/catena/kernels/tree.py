@@ -1,9 +1,10 @@
 """Sums over span trees on the CPU: log Z and its gradient in one pass, as operators of torch.
 
-Rows of the batch lie on the first axis: ``scores`` are ``[b, t, t, k]``. All is computed in float64, whatever the
-dtype. Kept for the backward pass: the marginals, one tensor the size of the scores.
+Rows of the batch lie on the first axis: ``scores`` are ``[b, t, t, k]``. All is computed in float64, whatever
+the dtype. Kept for the backward pass: the marginals, one tensor the size of the scores.
 
-The loops are in :mod:`catena.kernels.tree_loops`. The second derivative is taken through :func:`plain_log_partition`.
+The loops are in :mod:`catena.kernels.tree_loops`. The second derivative is taken through
+:func:`plain_log_partition`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
 from catena.kernels.threads import in_row_blocks
-from catena.kernels.tree_loops import sum_rows
+from catena.kernels.tree_loops import LANES, ROOM, sum_rows
 from catena.numerics import log_sum_exp
 
 
@@ -53,30 +54,32 @@ def plain_log_partition(scores: Tensor, lengths: Tensor) -> Tensor:
 # --- operators ----------------------------------------------------------------------------------------------
 
 
-def summed(scores: Tensor, lengths: Tensor, both_ways: bool) -> tuple[Tensor, Tensor]:
+def _summed(scores: Tensor, lengths: Tensor, both_ways: bool) -> tuple[Tensor, Tensor]:
     b, t, _, k = scores.shape
-    wide, lengths = ready(scores, lengths)
+    scores, lengths = ready(scores, lengths)
     log_z = torch.empty(b, dtype=torch.float64)
-    marginals = torch.zeros(wide.shape if both_ways else (1, 1, 1, 1), dtype=torch.float64)
-    arrays, results = (wide.numpy(), lengths.numpy()), (log_z.numpy(), marginals.numpy())
+    marginals = torch.empty_like(scores) if both_ways else scores.new_empty(1, 1, 1, 1)
+    lanes = max(1, min(LANES, b, ROOM // (t * t)))
+    arrays = (scores.numpy(), lengths.numpy())
+    results = (log_z.numpy(), marginals.numpy())
     work = b * t**2 * (t + 3 * k)
-    in_row_blocks(lambda low, high: sum_rows(*arrays, low, high, both_ways, *results), b, work)
-    return log_z.to(scores.dtype), marginals.to(scores.dtype)
+    in_row_blocks(lambda low, high: sum_rows(*arrays, low, high, both_ways, lanes, *results), b, work)
+    return log_z.to(scores.dtype), marginals
 
 
 def ready(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Contiguous float64, and lengths that fit."""
-    return scores.detach().double().contiguous(), lengths.clamp(0, scores.shape[1]).contiguous()
+    """Contiguous, and lengths that fit."""
+    return scores.detach().contiguous(), lengths.clamp(0, scores.shape[1]).contiguous()
 
 
 @torch.library.custom_op("catena::tree_sum_one_way", mutates_args=())
 def _one_way_op(scores: Tensor, lengths: Tensor) -> Tensor:
-    return summed(scores, lengths, both_ways=False)[0]
+    return _summed(scores, lengths, both_ways=False)[0]
 
 
 @torch.library.custom_op("catena::tree_sum_both_ways", mutates_args=())
 def _both_ways_op(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    return summed(scores, lengths, both_ways=True)
+    return _summed(scores, lengths, both_ways=True)
 
 
 @torch.library.custom_op("catena::tree_slopes", mutates_args=())

@@ -1,11 +1,13 @@
-"""The compiled loops that sum over span trees, row by row of a batch. Knows numpy arrays alone; ``tree`` knows torch.
+"""The compiled loops that sum over span trees. Knows numpy arrays alone; ``tree`` knows torch.
 
-Charts are kept by width: ``[w, i]`` is the span of ``w + 1`` words that begins at ``i``. So the parts of all spans
-of one width, split after ``u + 1`` words, lie one after the other (``[u, i]`` and ``[w - 1 - u, i + u + 1]``), and
-the innermost loop runs over the spans. All numbers of the chart are wide (see :mod:`catena.kernels.tree_numbers`).
+Charts are kept by width: ``[w, i]`` is the span of ``w + 1`` words that begins at ``i``. So the parts of all
+spans of one width, split after ``u + 1`` words, lie one after the other (``[u, i]`` and ``[w - 1 - u, i + u +
+1]``), and the innermost loop runs over the spans. For longer loops, several sentences lie side by side in a
+chart, one in each *lane*: ``[w, i × lanes + lane]``. All numbers of the chart are wide (see
+:mod:`catena.kernels.tree_numbers`).
 
-The way down needs no outside weights. What a span's probability gives to its two parts is the share that their product
-had in the sum on the way up, so all that is added there are probabilities.
+The way down needs no outside weights. What a span's probability gives to its two parts is the share that
+their product had in the sum on the way up, so all that is added there are probabilities.
 """
 
 from __future__ import annotations
@@ -16,108 +18,164 @@ import numpy as np
 from numba import njit
 
 from catena.kernels.compiled import compiled
-from catena.kernels.tree_numbers import NOWHERE, exponent, from_log, mantissa, power_of_two, to_log
+from catena.kernels.tree_numbers import NOWHERE, exponent, mantissa, power_of_two, powers_of_two, to_log
 from catena.kernels.vector_math import exp_less
 
+LANES, ROOM = 8, 32768
+"""The most sentences side by side, and the most numbers in a chart of several: beyond it the cache is too small."""
+
 
 @njit(nogil=True)
-def sum_labels(scores: Any, n: int, own: Any, own_e: Any, shares: Any, keep: bool) -> None:
+def _share_labels(scores: Any, shares: Any, keep: bool, weights: Any, top: Any, mass: Any) -> None:
+    """The greatest score of one span's labels into ``top[0]``, and their weights beside it, summed, into ``mass[0]``."""
+    most, total = -np.inf, 0.0
+    for q in range(scores.shape[0]):
+        most = scores[q] if scores[q] > most else most
+    exp_less(scores, most if most > -np.inf else 0.0, weights)
+    for q in range(scores.shape[0]):
+        total += weights[q]
+    top[0], mass[0] = most, total
+    if keep:
+        for q in range(scores.shape[0]):
+            shares[q] = weights[q] / total if total > 0 else 0.0
+
+
+@njit(nogil=True)
+def sum_labels(
+    scores: Any, n: int, lane: int, lanes: int, own: Any, own_e: Any, shares: Any, keep: bool, scratch: Any
+) -> None:
     """The summed weight of each span's labels into ``own``; with ``keep`` the share of each into ``shares``."""
-    k = scores.shape[2]
-    weights = np.empty(k)
+    k, size = scores.shape[2], n * (n + 1) // 2
+    top, mass, rest, weights = scratch[0, :size], scratch[1, :size], scratch[2, :size], scratch[3, :k]
+    x = 0
+    for i in range(n):
+        if k > 1:
+            for j in range(i, n):
+                _share_labels(scores[i, j], shares[i, j], keep, weights, top[x + j - i :], mass[x + j - i :])
+        else:
+            for j in range(i, n):
+                top[x + j - i], mass[x + j - i] = scores[i, j, 0], 1.0
+            if keep:
+                for j in range(i, n):
+                    shares[i, j, 0] = 1.0 if scores[i, j, 0] > -np.inf else 0.0
+        x += n - i
+    powers_of_two(top, rest)
+    exp_less(rest, 0.0, rest)
+    x = 0
     for i in range(n):
         for j in range(i, n):
-            top = scores[i, j, 0]
-            for q in range(1, k):
-                top = scores[i, j, q] if scores[i, j, q] > top else top
-            mass = 1.0
-            if k > 1:
-                exp_less(scores[i, j], top if top > -np.inf else 0.0, weights)
-                mass = 0.0
-                for q in range(k):
-                    mass += weights[q]
-            own[j - i, i], own_e[j - i, i] = from_log(top, mass)
-            if keep:
-                for q in range(k):
-                    shares[i, j, q] = (weights[q] / mass if k > 1 else 1.0) if top > -np.inf else 0.0
+            value = rest[x] * mass[x] if top[x] > -np.inf else 0.0
+            own[j - i, i * lanes + lane] = mantissa(value)
+            own_e[j - i, i * lanes + lane] = exponent(value, np.int64(top[x]))
+            x += 1
 
 
 @njit(nogil=True)
-def _sum_splits(w: int, spans: int, beta: Any, beta_e: Any, inner: Any, inner_e: Any) -> None:
+def _sum_splits(w: int, size: int, lanes: int, beta: Any, beta_e: Any, inner: Any, inner_e: Any) -> None:
     """``inner[w]``: the products of the two parts, summed over splits; ``inner_e[w]``: the greatest exponent."""
     most, total = inner_e[w], inner[w]
-    for i in range(spans):
-        most[i] = 2 * NOWHERE
-        total[i] = 0.0
+    for x in range(size):
+        most[x] = 2 * NOWHERE
+        total[x] = 0.0
     for u in range(w):
-        left, right = beta_e[u], beta_e[w - 1 - u, u + 1 :]
-        for i in range(spans):
-            e = left[i] + right[i]
-            most[i] = e if e > most[i] else most[i]
+        left, right = beta_e[u], beta_e[w - 1 - u, (u + 1) * lanes :]
+        for x in range(size):
+            e = left[x] + right[x]
+            most[x] = e if e > most[x] else most[x]
     for u in range(w):
-        left, right = beta[u], beta[w - 1 - u, u + 1 :]
-        left_e, right_e = beta_e[u], beta_e[w - 1 - u, u + 1 :]
-        for i in range(spans):
-            total[i] += left[i] * right[i] * power_of_two(left_e[i] + right_e[i] - most[i])
+        left, right = beta[u], beta[w - 1 - u, (u + 1) * lanes :]
+        left_e, right_e = beta_e[u], beta_e[w - 1 - u, (u + 1) * lanes :]
+        for x in range(size):
+            total[x] += left[x] * right[x] * power_of_two(left_e[x] + right_e[x] - most[x])
 
 
 @njit(nogil=True)
-def inside(n: int, own: Any, own_e: Any, beta: Any, beta_e: Any, inner: Any, inner_e: Any) -> float:
-    """``beta``: all trees over each span. Returns log Z."""
-    if n == 0:
-        return 0.0
-    for i in range(n):
-        beta[0, i], beta_e[0, i] = own[0, i], own_e[0, i]
+def inside(n: int, lanes: int, own: Any, own_e: Any, beta: Any, beta_e: Any, inner: Any, inner_e: Any) -> None:
+    """``beta``: all trees over each span, for sentences of at most ``n`` words."""
+    for x in range(n * lanes):
+        beta[0, x], beta_e[0, x] = own[0, x], own_e[0, x]
     for w in range(1, n):
-        _sum_splits(w, n - w, beta, beta_e, inner, inner_e)
-        for i in range(n - w):
-            value = inner[w, i] * own[w, i]
-            beta_e[w, i] = exponent(value, inner_e[w, i] + own_e[w, i])
-            beta[w, i] = mantissa(value)
-    return to_log(beta[n - 1, 0], beta_e[n - 1, 0])
+        size = (n - w) * lanes
+        _sum_splits(w, size, lanes, beta, beta_e, inner, inner_e)
+        for x in range(size):
+            value = inner[w, x] * own[w, x]
+            beta_e[w, x] = exponent(value, inner_e[w, x] + own_e[w, x])
+            beta[w, x] = mantissa(value)
 
 
 @njit(nogil=True)
-def _outside(n: int, beta: Any, beta_e: Any, inner: Any, inner_e: Any, chances: Any, given: Any) -> None:
-    """The probability of each span into ``chances``, which holds 0 and, for the whole sentence, 1."""
+def outside(n: int, lanes: int, beta: Any, beta_e: Any, inner: Any, inner_e: Any, chances: Any, given: Any) -> None:
+    """The probability of each span into ``chances``, which holds 1 for whole sentences and 0 elsewhere."""
     for w in range(n - 1, 0, -1):
-        spans = n - w
-        for i in range(spans):
-            inner[w, i] = chances[w, i] / inner[w, i] if chances[w, i] > 0 else 0.0
+        size = (n - w) * lanes
+        each = inner[w]
+        for x in range(size):
+            each[x] = chances[w, x] / each[x] if chances[w, x] > 0 else 0.0
         for u in range(w):
-            left, right = beta[u], beta[w - 1 - u, u + 1 :]
-            left_e, right_e = beta_e[u], beta_e[w - 1 - u, u + 1 :]
-            for i in range(spans):
-                share = left[i] * right[i] * power_of_two(left_e[i] + right_e[i] - inner_e[w, i])
-                given[i] = share * inner[w, i]
-            to_left, to_right = chances[u], chances[w - 1 - u, u + 1 :]
-            for i in range(spans):
-                to_left[i] += given[i]
-            for i in range(spans):
-                to_right[i] += given[i]
+            shift, most = (u + 1) * lanes, inner_e[w]
+            left, right = beta[u], beta[w - 1 - u, shift:]
+            left_e, right_e = beta_e[u], beta_e[w - 1 - u, shift:]
+            to_left, to_right = chances[u], chances[w - 1 - u, shift:]
+            for x in range(size):
+                share = left[x] * right[x] * power_of_two(left_e[x] + right_e[x] - most[x])
+                given[x] = share * each[x]
+                to_left[x] += given[x]
+            for x in range(size):
+                to_right[x] += given[x]
 
 
-@compiled("d4", "i1", "i", "i", "b", "d1", "d4")
-def sum_rows(scores: Any, lengths: Any, low: int, high: int, both_ways: bool, log_z: Any, marginals: Any) -> None:
-    """log Z of the rows ``low`` to ``high``; with ``both_ways`` also the marginals, which come as zeros."""
-    t = scores.shape[1]
-    own, own_e = np.empty((t, t)), np.empty((t, t), np.int64)
-    beta, beta_e = np.empty((t, t)), np.empty((t, t), np.int64)
-    inner, inner_e = np.empty((t, t)), np.empty((t, t), np.int64)
-    chances, given = np.empty((t, t)), np.empty(t)
-    for r in range(low, high):
-        n = lengths[r]
-        sum_labels(scores[r], n, own, own_e, marginals[r if both_ways else 0], both_ways)
-        log_z[r] = inside(n, own, own_e, beta, beta_e, inner, inner_e)
-        if not both_ways:
-            continue
-        for w in range(n):
-            for i in range(n):
-                chances[w, i] = 0.0
-        if n > 0 and log_z[r] > -np.inf:
-            chances[n - 1, 0] = 1.0
-            _outside(n, beta, beta_e, inner, inner_e, chances, given)
-        for i in range(n):
-            for j in range(i, n):
-                for q in range(scores.shape[3]):
-                    marginals[r, i, j, q] *= chances[j - i, i]
+@njit(nogil=True)
+def _clear(chart: Any, chart_e: Any, n: int, lanes: int, e: int) -> None:
+    for w in range(n):
+        for x in range((n - w) * lanes):
+            chart[w, x], chart_e[w, x] = 0.0, e
+
+
+@njit(nogil=True)
+def _write(chances: Any, n: int, lane: int, lanes: int, marginals: Any) -> None:
+    """Shares of labels times the probability of their span; 0 where there is no span."""
+    t, k = marginals.shape[1:]
+    for i in range(t):
+        for j in range(i, n):
+            here, p = marginals[i, j], chances[j - i, i * lanes + lane]
+            for q in range(k):
+                here[q] *= p
+        row = marginals[i].reshape(t * k)
+        for x in range(min(i, t) * k if i < n else t * k):
+            row[x] = 0.0
+        for x in range(max(n, i) * k, t * k):
+            row[x] = 0.0
+
+
+@compiled("4", "i1", "i", "i", "b", "i", "d1", "4")
+def sum_rows(
+    scores: Any, lengths: Any, low: int, high: int, both_ways: bool, most_lanes: int, log_z: Any, marginals: Any
+) -> None:
+    """log Z of the rows ``low`` to ``high``; with ``both_ways`` also their marginals."""
+    t, width = scores.shape[1], scores.shape[1] * most_lanes + 8  # a power of two would crowd the cache
+    own, own_e = np.empty((t, width)), np.empty((t, width), np.int64)
+    beta, beta_e = np.empty((t, width)), np.empty((t, width), np.int64)
+    inner, inner_e = np.empty((t, width)), np.empty((t, width), np.int64)
+    given, scratch = np.empty(width), np.empty((4, max(t * (t + 1) // 2, scores.shape[3])))
+    for begin in range(low, high, most_lanes):
+        lanes, n = min(most_lanes, high - begin), 0
+        for r in range(begin, begin + lanes):
+            n = max(n, lengths[r])
+        _clear(own, own_e, n, lanes, NOWHERE)
+        for lane in range(lanes):
+            r = begin + lane
+            shares = marginals[r if both_ways else 0]
+            sum_labels(scores[r], lengths[r], lane, lanes, own, own_e, shares, both_ways, scratch)
+        inside(n, lanes, own, own_e, beta, beta_e, inner, inner_e)
+        chances = own
+        if both_ways:
+            _clear(chances, own_e, n, lanes, 0)
+        for lane in range(lanes):
+            last = lengths[begin + lane] - 1
+            log_z[begin + lane] = 0.0 if last < 0 else to_log(beta[last, lane], beta_e[last, lane])
+            if both_ways and last >= 0 and beta[last, lane] > 0:
+                chances[last, lane] = 1.0
+        if both_ways:
+            outside(n, lanes, beta, beta_e, inner, inner_e, chances, given)
+            for lane in range(lanes):
+                _write(chances, lengths[begin + lane], lane, lanes, marginals[begin + lane])

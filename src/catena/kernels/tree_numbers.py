@@ -1,8 +1,8 @@
 """Wide numbers for compiled loops: ``m × 2^e`` with a float ``m`` in [1/2, 1) and an integer ``e`` beside it.
 
-Their range has no end, so that sums over trees need neither logarithms nor a rescue: a product multiplies the ``m``
-and adds the ``e``, and a sum shifts its terms by powers of two, which is exact and done by vector instructions.
-Zero is m = 0 and e = :data:`NOWHERE`.
+Their range has no end, so that sums over trees need neither logarithms nor a rescue: a product multiplies the
+``m`` and adds the ``e``, and a sum shifts its terms by powers of two, which is exact and done by vector
+instructions. Zero is m = 0 and e = :data:`NOWHERE`.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def exponent(x: Any, more: Any) -> Any:
 
 
 @njit(nogil=True)
-def from_log(x: float, factor: float) -> Any:
-    """``factor × exp(x)`` as (m, e)."""
-    if x == -np.inf:
-        return 0.0, NOWHERE
-    n = np.floor(x * LOG2_E)
-    value = factor * np.exp((x - n * LN2_HIGH) - n * LN2_LOW)
-    return mantissa(value), exponent(value, np.int64(n))
+def powers_of_two(x: Any, rest: Any) -> None:
+    """exp(x) = 2^n exp(rest), 0 ≤ rest < ln 2: the n are left in ``x``, and -inf where it was."""
+    for i in range(x.shape[0]):
+        n = np.floor(x[i] * LOG2_E)
+        kept = n if n > -np.inf else 0.0
+        rest[i] = (x[i] - kept * LN2_HIGH) - kept * LN2_LOW
+        x[i] = n
 
 
 @njit(nogil=True)

@@ -1,7 +1,8 @@
-"""The best span trees, the k best, and samples, on the CPU. No back-pointers are kept: the way down asks again.
+"""The best span trees, the k best, and samples, on the CPU. No back-pointers are kept: the way down asks
+again.
 
-Arguments are those of :mod:`catena.kernels.tree`; charts are kept by width, as in ``tree_loops``. Trees are written
-as rows ``(first, last, label)`` in preorder.
+Arguments are those of :mod:`catena.kernels.tree`; charts are kept by width, as in ``tree_loops``. Trees are
+written as rows ``(first, last, label)`` in preorder.
 """
 
 from __future__ import annotations
@@ -232,14 +233,16 @@ def sample_rows(scores: Any, lengths: Any, low: int, high: int, uniforms: Any, s
     beta, beta_e = np.empty((t, t)), np.empty((t, t), np.int64)
     inner, inner_e = np.empty((t, t)), np.empty((t, t), np.int64)
     shares, todo = np.empty(scores.shape[1:]), np.empty((t + 1, 2), np.int64)
+    scratch = np.empty((4, max(t * (t + 1) // 2, scores.shape[3])))
     for r in range(low, high):
         n = lengths[r]
         for s in range(spans.shape[0]):
             clear(spans[s, r])
         if n == 0:
             continue
-        sum_labels(scores[r], n, own, own_e, shares, True)
-        if inside(n, own, own_e, beta, beta_e, inner, inner_e) == -np.inf:
+        sum_labels(scores[r], n, 0, 1, own, own_e, shares, True, scratch)
+        inside(n, 1, own, own_e, beta, beta_e, inner, inner_e)
+        if beta[n - 1, 0] == 0:
             continue
         for s in range(spans.shape[0]):
             waiting, row, drawn = 1, 0, 0
@@ -265,7 +268,7 @@ def sample_rows(scores: Any, lengths: Any, low: int, high: int, uniforms: Any, s
 def best(scores: Tensor, lengths: Tensor) -> Tensor:
     """The spans of the best tree of each row, ``[b, 2 t - 1, 3]``."""
     b, t = scores.shape[:2]
-    wide, lengths = ready(scores, lengths)
+    wide, lengths = ready(scores.double(), lengths)
     spans = torch.empty((b, 2 * t - 1, 3), dtype=torch.int64)
     arrays, result = (wide.numpy(), lengths.numpy()), spans.numpy()
     in_row_blocks(lambda low, high: best_rows(*arrays, low, high, result), b, b * t * t * (t + scores.shape[3]))
@@ -276,7 +279,7 @@ def best(scores: Tensor, lengths: Tensor) -> Tensor:
 def top(scores: Tensor, lengths: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """The spans of the ``n`` best trees of each row, ``[b, n, 2 t - 1, 3]``, and how many of them there are."""
     b, t = scores.shape[:2]
-    wide, lengths = ready(scores, lengths)
+    wide, lengths = ready(scores.double(), lengths)
     spans, found = torch.empty((b, n, 2 * t - 1, 3), dtype=torch.int64), torch.empty(b, dtype=torch.int64)
     arrays, results = (wide.numpy(), lengths.numpy()), (spans.numpy(), found.numpy())
     work = 8 * n * b * t * t * (t + scores.shape[3])
@@ -302,7 +305,7 @@ fold_vmap(top)
 def sample(scores: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Trees drawn from each row, ``[n, b, 2 t - 1, 3]``, by uniform numbers ``[n, b, 3 t]``."""
     b, t = scores.shape[:2]
-    wide, lengths = ready(scores, lengths)
+    wide, lengths = ready(scores.double(), lengths)
     spans = torch.empty((len(uniforms), b, 2 * t - 1, 3), dtype=torch.int64)
     arrays, results = (wide.numpy(), lengths.numpy()), (uniforms.contiguous().numpy(), spans.numpy())
     work = b * t * t * (t + 3 * scores.shape[3] + 2 * len(uniforms))

@@ -2,8 +2,8 @@ r"""Span trees: binary trees whose labelled spans are scored one by one (the "sp
 
 .. math::  p(y) \propto \exp \sum_{(i, j, q) \in y} s_{ij}(q)
 
-Every binary bracketing of the words, with every labelling of its spans, is a member. What a span contains does not
-matter to its score, so labels are summed out span by span and the trees by CKY.
+Every binary bracketing of the words, with every labelling of its spans, is a member. What a span contains
+does not matter to its score, so labels are summed out span by span and the trees by CKY.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class SpanTree(SemiringProgram):
     """A distribution over binary trees with ``k`` labels.
 
     Members are ``spans``: Int ``[*batch, 2 t - 1, 3]``, rows ``(first, last, label)`` in preorder, both words
-    included, and rows of -1 beyond the tree. They are read in any order. Parts and marginals are ``[*batch, t, t,
-    k]``.
+    included, and rows of -1 beyond the tree. They are read in any order. Parts and marginals are ``[*batch,
+    t, t, k]``.
 
     Args:
-        scores: ``scores[..., i, j, q]`` is the score of a span with label ``q`` over the words ``i`` to ``j``, both
-            included. Single words (``i = j``) are spans of every tree. What it holds for ``i > j`` is not read.
+        scores: ``scores[..., i, j, q]`` is the score of a span with label ``q`` over the words ``i`` to
+            ``j``, both included. Single words (``i = j``) are spans of every tree. What it holds for ``i >
+            j`` is not read.
         lengths: number of words in each sentence; all of them if omitted.
         constraint: the spans and labels that are allowed; the distribution is conditioned on it.
         impossible: what to do when the constraint allows no tree: raise an error, or let log Z be -inf.
@@ -99,7 +100,8 @@ class SpanTree(SemiringProgram):
             return self.total(Log())
         from catena.kernels.tree import log_partition
 
-        return log_partition(*self._rows()).reshape(self.batch_shape)
+        log_z = log_partition(*self._rows())
+        return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
 
     def marginals(self) -> Float[Tensor, "*batch t t k"]:
         """``[..., i, j, q]`` is the probability that the words ``i`` to ``j`` are a span with label ``q``."""
@@ -166,6 +168,8 @@ class SpanTree(SemiringProgram):
 
     def _rows(self) -> tuple[Tensor, Tensor]:
         """Scores and lengths on one batch axis."""
+        if len(self.batch_shape) == 1:
+            return self.scores, self._lengths()
         return self.scores.reshape(-1, *self.scores.shape[-3:]), self._lengths().reshape(-1)
 
     def _lengths(self) -> Int[Tensor, "*batch"]:
