@@ -1,0 +1,152 @@
+"""Alignments: two sequences with links between them, or the path through the grid that they span."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from catena.draw.palette import on_heat
+from catena.draw.picture import Picture
+from catena.draw.scale import probability
+from catena.draw.svg import LONGEST_WORD, TINY, WORD, Box, Canvas, Path
+from catena.draw.text import clean, is_right_to_left, shorten, text_width
+from catena.draw.values import Numbers, Real, array, check_probabilities, check_shape, check_some
+from catena.errors import DataError
+
+BETWEEN, WORD_GAP, CELL, LABEL_MOST = 78.0, 20.0, 34.0, 150.0
+
+
+def draw_links(
+    source: Sequence[str],
+    target: Sequence[str],
+    links: Sequence[tuple[int, int] | tuple[int, int, Real]],
+    *,
+    title: str = "",
+) -> Picture:
+    """Draw two sequences, one above the other, and which parts belong together.
+
+    Args:
+        source: the sequence above.
+        target: the sequence below.
+        links: ``(i, j)`` for source ``i`` and target ``j``, counted from 0, or ``(i, j, probability)``: sure links are
+            drawn strongly, others faintly.
+        title: a heading.
+    """
+    check_some("source", source)
+    check_some("target", target)
+    found = [_checked(number, link, len(source), len(target)) for number, link in enumerate(links)]
+    above, below = _row(source), _row(target)
+    linked = {i for i, _, _ in found}, {j for _, j, _ in found}
+    canvas = Canvas()
+    for i, j, chance in sorted(found, key=lambda link: (link[2], link[:2])):
+        x0, x1 = above[i], below[j]
+        path = Path().move(x0, 12.0)
+        path.curve((x0, BETWEEN * 0.55), (x1, BETWEEN * 0.45), (x1, BETWEEN - 12.0))
+        note = f"{source[i]} \u2013 {target[j]}" + ("" if chance >= 1 else f": {probability(chance)}")
+        strength = None if chance >= 1 else 0.1 + 0.9 * chance
+        canvas.path(path, stroke="accent", width=1.0 + 1.2 * chance, opacity=strength, tooltip=note)
+    for words, xs, y, side in ((source, above, 0.0, linked[0]), (target, below, BETWEEN, linked[1])):
+        for i, (word, x) in enumerate(zip(words, xs, strict=True)):
+            canvas.text(x, y, word, colour="ink" if i in side else "soft")
+    told = "; ".join(f"{source[i]} \u2013 {target[j]}" for i, j, _ in sorted(found))
+    return canvas.picture(f"Alignment of: {' '.join(source)} | {' '.join(target)}", told or "no links", title)
+
+
+def _checked(number: int, link: Sequence[Real], n: int, m: int) -> tuple[int, int, float]:
+    i, j, chance = int(link[0]), int(link[1]), float(link[2]) if len(link) > 2 else 1.0
+    if not (0 <= i < n and 0 <= j < m and 0 <= chance <= 1 + 1e-6):
+        raise DataError(
+            f"links[{number}] must join one of {n} source positions and one of {m} target positions, counted from 0, "
+            f"with a probability from 0 to 1, but it is {tuple(link)}"
+        )
+    return i, j, min(chance, 1.0)
+
+
+def _row(words: Sequence[str]) -> list[float]:
+    """The middles of words in a row whose own middle is at 0."""
+    widths = [text_width(shorten(clean(word), WORD, LONGEST_WORD), WORD) for word in words]
+    x, xs = -(sum(widths) + WORD_GAP * (len(words) - 1)) / 2, []
+    for width in widths:
+        xs.append(x + width / 2)
+        x += width + WORD_GAP
+    return [-x for x in xs] if is_right_to_left(words) else xs
+
+
+def draw_alignment_path(
+    source: Sequence[str],
+    target: Sequence[str],
+    path: Sequence[tuple[int, int]],
+    *,
+    probabilities: Numbers | None = None,
+    title: str = "",
+) -> Picture:
+    """Draw a monotone alignment as a path from the upper left to the lower right of a grid.
+
+    Args:
+        source: the sequence along the left side; it is read downwards.
+        target: the sequence along the top.
+        path: points ``(i, j)``: so many symbols of the source and of the target have been read. A step down reads one
+            of the source, a step to the right one of the target, a diagonal step one of both: such a pair is marked
+            in green where the two are equal and in orange where not.
+        probabilities: ``probabilities[i, j]``, that source ``i`` and target ``j`` are aligned: the shade of a cell.
+        title: a heading.
+    """
+    check_some("source", source)
+    check_some("target", target)
+    points = _checked_path(path, len(source), len(target))
+    canvas = Canvas()
+    width = max(CELL, *(text_width(shorten(clean(t), WORD, LABEL_MOST), WORD) + 12.0 for t in target))
+    _draw_cells(canvas, len(source), len(target), width, probabilities)
+    for (i, j), (k, m) in pairwise(points):
+        ends = (j * width, i * CELL), (m * width, k * CELL)
+        both = k > i and m > j
+        colour = "accent" if not both else "good" if source[i] == target[j] else "best"
+        canvas.line(*ends, colour, width=3.0)
+    for i, j in points:
+        canvas.circle(j * width, i * CELL, 3.5, "ink", "paper", width=1.0)
+    for i, text in enumerate(source):
+        canvas.text(-10.0, (i + 0.5) * CELL, text, anchor="end", most=LABEL_MOST)
+    for j, text in enumerate(target):
+        canvas.text((j + 0.5) * width, -14.0, text, most=LABEL_MOST)
+    told = "; ".join(_step(source, target, a, b) for a, b in pairwise(points))
+    return canvas.picture(f"Alignment of: {' '.join(source)} | {' '.join(target)}", told, title)
+
+
+def _checked_path(path: Sequence[tuple[int, int]], n: int, m: int) -> list[tuple[int, int]]:
+    check_some("path", path)
+    points = [(int(i), int(j)) for i, j in path]
+    for i, j in points:
+        if not (0 <= i <= n and 0 <= j <= m):
+            raise DataError(f"path must have points from (0, 0) to ({n}, {m}), but it has ({i}, {j})")
+    for a, b in pairwise(points):
+        if (b[0] - a[0], b[1] - a[1]) not in ((0, 1), (1, 0), (1, 1)):
+            raise DataError(
+                f"a step of the path must read one symbol of either sequence or of both, but {a} to {b} does not"
+            )
+    return points
+
+
+def _draw_cells(canvas: Canvas, n: int, m: int, width: float, probabilities: Numbers | None) -> None:
+    canvas.rect(Box(0.0, 0.0, m * width, n * CELL), "faint")
+    if probabilities is not None:
+        table = array("probabilities", probabilities, "n m")
+        check_shape("probabilities", table, [n, m], "source by target")
+        check_probabilities("probabilities", table)
+        for i in range(n):
+            for j in range(m):
+                box = Box(j * width, i * CELL, (j + 1) * width, (i + 1) * CELL)
+                chance = min(max(float(table[i, j]), 0.0), 1.0)
+                if chance >= 0.005:
+                    canvas.rect(box, "heat", opacity=chance)
+                    text = probability(chance)
+                    canvas.text(box.x0 + 3.0, box.y1 - 7.0, text, size=TINY - 1, colour=on_heat(chance), anchor="start")
+    for i in range(n + 1):
+        canvas.line((0.0, i * CELL), (m * width, i * CELL), "line")
+    for j in range(m + 1):
+        canvas.line((j * width, 0.0), (j * width, n * CELL), "line")
+
+
+def _step(source: Sequence[str], target: Sequence[str], a: tuple[int, int], b: tuple[int, int]) -> str:
+    read = source[a[0]] if b[0] > a[0] else "nothing"
+    written = target[a[1]] if b[1] > a[1] else "nothing"
+    return f"{read} \u2013 {written}"

@@ -1,0 +1,260 @@
+"""Dependency trees: arcs above the words, from each head to its dependents; a second tree below for comparison.
+
+Arcs are brackets with round corners. Of two arcs that share a stretch of the sentence one runs higher: the outer one
+where they are nested, either where they cross. Every arc touches a word at a place of its own. So no two arcs ever
+coincide, and every label has the height of its arc to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from catena.draw.picture import Picture
+from catena.draw.scale import probability
+from catena.draw.svg import LONGEST_WORD, SMALL, WORD, Canvas, Path
+from catena.draw.text import clean, is_right_to_left, shorten, text_width
+from catena.draw.tree import Direction
+from catena.draw.values import Numbers, array, check_count, check_probabilities, check_shape, check_some
+from catena.errors import DataError
+
+PORT, LEVEL, CORNER, WORD_GAP, LABEL_ROOM = 8.0, 26.0, 9.0, 20.0, 26.0
+
+
+class Arc(NamedTuple):
+    """An arc from a head to a word, both counted from 0; the head is -1 for the root."""
+
+    head: int
+    word: int
+
+    @property
+    def left(self) -> int:
+        return min(self) if self.head >= 0 else self.word
+
+    @property
+    def right(self) -> int:
+        return max(self)
+
+
+def levels(arcs: Sequence[Arc]) -> list[int]:
+    """The height of each arc, from 1: above all that it encloses, and not that of any it crosses. Roots are on top.
+
+    >>> levels([Arc(1, 0), Arc(1, 2), Arc(1, 3), Arc(-1, 1)])
+    [1, 1, 2, 3]
+    """
+    found = [0] * len(arcs)
+    order = sorted((i for i, arc in enumerate(arcs) if arc.head >= 0), key=lambda i: (_length(arcs[i]), arcs[i].left))
+    for place, i in enumerate(order):
+        sharing = [j for j in order[:place] if arcs[j].left < arcs[i].right and arcs[i].left < arcs[j].right]
+        taken = {found[j] for j in sharing}
+        inner = [found[j] for j in sharing if arcs[i].left <= arcs[j].left and arcs[j].right <= arcs[i].right]
+        level = max(inner, default=0) + 1
+        while level in taken:
+            level += 1
+        found[i] = level
+    top = max(found, default=0) + 1
+    return [level or top for level in found]
+
+
+def _length(arc: Arc) -> int:
+    return arc.right - arc.left
+
+
+def ports(arcs: Sequence[Arc], n_words: int) -> list[list[tuple[int, bool]]]:
+    """The ends of arcs at each word, from left to right: (number of the arc, whether it is the head's end).
+
+    Arcs to the left come first, the longest last; then the root; then arcs to the right, the longest first. So arcs
+    that are nested at a word do not cross there.
+    """
+    at: list[list[tuple[tuple[int, int, int], tuple[int, bool]]]] = [[] for _ in range(n_words)]
+    for i, arc in enumerate(arcs):
+        for word, is_head in ((arc.head, True), (arc.word, False)):
+            if word < 0:
+                continue
+            other = arc.word if is_head else arc.head
+            side = 0 if arc.head < 0 else (-1 if other < word else 1)
+            length = _length(arc) if side < 0 else -_length(arc)
+            at[word].append(((side, length, is_head), (i, is_head)))
+    return [[end for _, end in sorted(ends)] for ends in at]
+
+
+def draw_arcs(
+    words: Sequence[str],
+    heads: Sequence[int],
+    labels: Sequence[str] | None = None,
+    *,
+    tags: Sequence[str] | None = None,
+    probabilities: Numbers | None = None,
+    other_heads: Sequence[int] | None = None,
+    other_labels: Sequence[str] | None = None,
+    direction: Direction = "auto",
+    title: str = "",
+) -> Picture:
+    """Draw a dependency tree, or any choice of one head for each word.
+
+    Args:
+        words: the sentence.
+        heads: ``heads[i]`` is the head of word ``i``; words are counted from 1, and 0 is the root, as in CoNLL-U. -1:
+            none is drawn.
+        labels: ``labels[i]`` stands on the arc from ``heads[i]``.
+        tags: a row of small text under the words.
+        probabilities: ``probabilities[i]`` of the arc from ``heads[i]``: sure arcs are drawn strongly, others faintly,
+            each with the number.
+        other_heads: a second tree, such as the reference; drawn below, and what differs is red in the first.
+        other_labels: its labels.
+        direction: where the first word stands; by the script of the words if "auto".
+        title: a heading.
+    """
+    check_some("words", words)
+    above = side_of(words, "heads", heads, "labels", labels)
+    below = None if other_heads is None else side_of(words, "other_heads", other_heads, "other_labels", other_labels)
+    if tags is not None:
+        check_count("tags", len(tags), len(words), "words")
+    chances = None
+    if probabilities is not None:
+        chances = array("probabilities", probabilities, "t")
+        check_shape("probabilities", chances, [len(words)], "one for each word")
+        check_probabilities("probabilities", chances)
+        above = above.with_chances([float(p) for p in chances])
+    mirrored = direction == "right-to-left" or (direction == "auto" and is_right_to_left(words))
+    layout = _layout(words, tags, [above, *([below] if below else [])], mirrored)
+    canvas = Canvas()
+    _draw_side(canvas, layout, above, below, up=True)
+    if below:
+        _draw_side(canvas, layout, below, None, up=False)
+    for x, word in zip(layout.xs, words, strict=True):
+        canvas.text(x, 0.0, word)
+    for x, tag in zip(layout.xs, tags or (), strict=False):
+        canvas.text(x, WORD + 5, tag, size=SMALL, colour="soft")
+    return canvas.picture("Dependencies of: " + " ".join(words), _described(words, above), title)
+
+
+# --- what is drawn on one side ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Side:
+    """One tree: its arcs in the order of the words, the text on each, and how strongly each is drawn."""
+
+    arcs: tuple[Arc, ...]
+    names: tuple[str, ...]
+    texts: tuple[str, ...]
+    strengths: tuple[float, ...]
+
+    def with_chances(self, chances: Sequence[float]) -> Side:
+        kept = [chances[arc.word] for arc in self.arcs]
+        texts = tuple(f"{name} {probability(p)}".strip() for name, p in zip(self.names, kept, strict=True))
+        return Side(self.arcs, self.names, texts, tuple(0.2 + 0.8 * min(max(p, 0.0), 1.0) for p in kept))
+
+
+def side_of(
+    words: Sequence[str], heads_name: str, heads: Sequence[int], labels_name: str, labels: Sequence[str] | None
+) -> Side:
+    check_count(heads_name, len(heads), len(words), "words")
+    if labels is not None:
+        check_count(labels_name, len(labels), len(words), "words")
+    arcs, names = [], []
+    for word, head in enumerate(map(int, heads)):
+        if not -1 <= head <= len(words):
+            raise DataError(
+                f"{heads_name}[{word}] must be from 0 (the root) to {len(words)} (the last word), or -1 for none, "
+                f"but it is {head}"
+            )
+        if head == word + 1:
+            raise DataError(f"{heads_name}[{word}] is {head}, which is the word itself (words are counted from 1)")
+        if head >= 0:
+            arcs.append(Arc(head - 1, word))
+            names.append("" if labels is None else labels[word])
+    texts = [name or ("root" if arc.head < 0 else "") for arc, name in zip(arcs, names, strict=True)]
+    return Side(tuple(arcs), tuple(names), tuple(texts), (1.0,) * len(arcs))
+
+
+# --- where everything stands --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The middle of each word, how far it reaches, the text rows' height, and the sign of the direction."""
+
+    xs: tuple[float, ...]
+    floor: float
+    mirrored: bool
+
+
+def _shown_width(text: str, size: float) -> float:
+    return text_width(shorten(clean(text), size, LONGEST_WORD), size)
+
+
+def _layout(words: Sequence[str], tags: Sequence[str] | None, sides: Sequence[Side], mirrored: bool) -> Layout:
+    """Place the words from left to right, each as near to those before it as words, ports and labels allow."""
+    ends = [ports(side.arcs, len(words)) for side in sides]
+    rooms = []
+    for i, word in enumerate(words):
+        room = max(_shown_width(word, WORD), _shown_width(tags[i], SMALL) if tags else 0.0)
+        room = max([room, *((len(side[i]) - 1) * PORT for side in ends)])
+        roots = [t for s in sides for arc, t in zip(s.arcs, s.texts, strict=True) if arc == Arc(-1, i)]
+        rooms.append(max([room, *(_shown_width(text, SMALL) - WORD_GAP / 2 for text in roots)]))
+    xs: list[float] = []
+    for i in range(len(words)):
+        x = xs[-1] + (rooms[i - 1] + rooms[i]) / 2 + WORD_GAP if xs else 0.0
+        for side, at in zip(sides, ends, strict=True):
+            for number, (arc, text) in enumerate(zip(side.arcs, side.texts, strict=True)):
+                if arc.right == i and arc.head >= 0:
+                    slack = _offset(at, arc.left, number, arc) - _offset(at, i, number, arc)
+                    x = max(x, xs[arc.left] + slack + _shown_width(text, SMALL) + LABEL_ROOM)
+        xs.append(x)
+    if mirrored:
+        xs = [-x for x in xs]
+    return Layout(tuple(xs), WORD + (SMALL + 5 if tags else 0.0), mirrored)
+
+
+def _offset(ends: Sequence[Sequence[tuple[int, bool]]], word: int, number: int, arc: Arc) -> float:
+    """How far right of the middle of a word an arc touches it."""
+    place = ends[word].index((number, arc.head == word))
+    return (place - (len(ends[word]) - 1) / 2) * PORT
+
+
+def _draw_side(canvas: Canvas, layout: Layout, side: Side, reference: Side | None, up: bool) -> None:
+    """Draw the arcs of a tree, then their labels, which may hide a crossing arc but no other label."""
+    ends = ports(side.arcs, len(layout.xs))
+    heights = levels(side.arcs)
+    base = -WORD * 0.95 if up else layout.floor
+    sign = -1.0 if up else 1.0
+    known = None if reference is None else set(zip(reference.arcs, reference.names, strict=True))
+    labels = []
+    flip = -1.0 if layout.mirrored else 1.0
+    for number, arc in enumerate(side.arcs):
+        wrong = known is not None and (arc, side.names[number]) not in known
+        colour = "bad" if wrong else ("best" if arc.head < 0 else "accent")
+        opacity = None if side.strengths[number] >= 1 else side.strengths[number]
+        x = layout.xs[arc.word] + flip * _offset(ends, arc.word, number, arc)
+        y = base + sign * (heights[number] * LEVEL + 2)
+        start = x if arc.head < 0 else layout.xs[arc.head] + flip * _offset(ends, arc.head, number, arc)
+        path = Path().move(x, y) if arc.head < 0 else _bracket(start, x, base, y)
+        path.line(x, base + sign * 6.0)
+        canvas.path(path, stroke=colour, width=2.0 if wrong else 1.4, opacity=opacity)
+        canvas.arrow_head((x, base), (0.0, -sign), colour, opacity=side.strengths[number])
+        labels.append(((start + x) / 2, y + (sign * 9.0 if arc.head < 0 else 0.0), side.texts[number], wrong))
+    for x, y, text, wrong in labels:
+        canvas.text(x, y, text, size=SMALL, colour="bad" if wrong else "ink", backed=True, bold=wrong)
+
+
+def _bracket(start: float, end: float, base: float, top: float) -> Path:
+    """From the head up, over, and down to just above the word, with round corners."""
+    side = 1.0 if end > start else -1.0
+    up = 1.0 if top > base else -1.0
+    corner = min(CORNER, abs(end - start) / 2, abs(top - base))
+    bend = corner * 0.45  # how far a control point keeps from the corner for a quarter of a circle
+    path = Path().move(start, base).line(start, top - up * corner)
+    path.curve((start, top - up * bend), (start + side * bend, top), (start + side * corner, top))
+    path.line(end - side * corner, top)
+    return path.curve((end - side * bend, top), (end, top - up * bend), (end, top - up * corner))
+
+
+def _described(words: Sequence[str], side: Side) -> str:
+    parts = []
+    for arc, text in zip(side.arcs, side.texts, strict=True):
+        head = "root" if arc.head < 0 else words[arc.head]
+        parts.append(f"{words[arc.word]} \u2190 {head}" + (f" ({text})" if text and arc.head >= 0 else ""))
+    return "; ".join(parts)

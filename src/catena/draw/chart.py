@@ -1,0 +1,140 @@
+"""CKY charts: a pyramid with a cell for each span of the sentence, the whole sentence on top, the best tree marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from catena.draw.heat import texts_of
+from catena.draw.palette import on_heat
+from catena.draw.picture import Picture
+from catena.draw.svg import TINY, WORD, Box, Canvas
+from catena.draw.text import clean, shorten, text_width
+from catena.draw.values import Numbers, array, check_shape, check_some
+from catena.errors import DataError, ShapeError
+
+HEIGHT, LEAST_WIDTH, WIDEST = 38.0, 52.0, 150.0
+
+
+def draw_chart(
+    words: Sequence[str],
+    scores: Numbers,
+    labels: Sequence[str] | None = None,
+    *,
+    tree: Numbers | None = None,
+    title: str = "",
+) -> Picture:
+    """Draw a number, and a label where there are labels, for every span of a sentence.
+
+    Args:
+        words: the sentence.
+        scores: ``scores[i, j]`` is the number of the span from word ``i`` to word ``j``, both included; with labels
+            ``scores[i, j, q]`` is that of label ``q``, and the cell shows the label with the largest. What stands
+            at ``i > j`` is not read. Minus infinity is drawn as nothing.
+        labels: the names of the labels.
+        tree: the spans of a tree, in rows ``(first, last)`` or ``(first, last, label)``; rows of -1 are not read.
+            Their cells get a frame, and show the label of the tree.
+        title: a heading.
+    """
+    check_some("words", words)
+    spans = _spans(tree, len(words), 0 if labels is None else len(labels))
+    table, names = _cells(words, scores, labels, spans)
+    texts, strengths = texts_of(table), _strengths(table)
+    width = _width(words, names, texts)
+    canvas = Canvas()
+    for i, j in _cells_of(len(words)):
+        lines = [names[i][j], texts[i][j]] if np.isfinite(table[i, j]) else []
+        note = f"{' '.join(words[i : j + 1])}: {' '.join(lines).strip() or 'impossible'}"
+        _draw_cell(canvas, _box(i, j, width), float(strengths[i, j]), [line for line in lines if line], note)
+    for first, last in sorted(spans):
+        canvas.rect(_box(first, last, width).grown(-2.0), None, "best", width=2.5, radius=4.0)
+    for i, word in enumerate(words):
+        canvas.text((i + 0.5) * width, 14.0, word, most=WIDEST)
+    told = sorted(spans) or [(0, len(words) - 1)]
+    cells = [f"{' '.join(words[i : j + 1])}: {names[i][j]} {texts[i][j]}".replace("  ", " ") for i, j in told]
+    return canvas.picture("Chart of: " + " ".join(words), "; ".join(cells), title)
+
+
+def _cells_of(t: int) -> list[tuple[int, int]]:
+    """All spans, the longest first."""
+    return [(i, i + span - 1) for span in range(t, 0, -1) for i in range(t - span + 1)]
+
+
+def _box(i: int, j: int, width: float) -> Box:
+    x, y = (i + j + 1) / 2 * width, -(j - i + 1) * HEIGHT
+    return Box(x - width / 2, y, x + width / 2, y + HEIGHT)
+
+
+def _spans(tree: Numbers | None, t: int, k: int) -> dict[tuple[int, int], int]:
+    """The spans of the tree with their labels, -1 where it has none."""
+    if tree is None:
+        return {}
+    rows = array("tree", tree, "n c").astype(int)
+    if rows.shape[1] not in (2, 3):
+        raise ShapeError(
+            f"tree must have rows (first, last) or (first, last, label), but a row has {rows.shape[1]} numbers"
+        )
+    spans = {}
+    for row, (first, last, *label) in enumerate(rows.tolist()):
+        if first < 0:
+            continue
+        if not first <= last < t:
+            raise DataError(f"tree[{row}] must be a span within {t} words, but it is ({first}, {last})")
+        if label and k and not 0 <= label[0] < k:
+            raise DataError(f"tree[{row}] must have one of the {k} labels, but it has label {label[0]}")
+        spans[first, last] = label[0] if label and k else -1
+    return spans
+
+
+def _cells(
+    words: Sequence[str], scores: Numbers, labels: Sequence[str] | None, spans: Mapping[tuple[int, int], int]
+) -> tuple[Float[np.ndarray, "t t"], list[list[str]]]:
+    """The number of each span, minus infinity below the diagonal, and the name of the label that it belongs to."""
+    t = len(words)
+    if labels is None:
+        table = array("scores", scores, "t t")
+        check_shape("scores", table, [t, t], "words by words")
+        table, names = table.copy(), [[""] * t for _ in range(t)]
+    else:
+        check_some("labels", labels)
+        cube = array("scores", scores, "t t k")
+        check_shape("scores", cube, [t, t, len(labels)], "words by words by labels")
+        chosen = cube.argmax(-1)
+        for span, label in spans.items():
+            chosen[span] = label if label >= 0 else chosen[span]
+        table = np.take_along_axis(cube, chosen[..., None], -1)[..., 0]
+        names = [[labels[q] for q in row] for row in chosen]
+    table[np.tril_indices(t, -1)] = -np.inf
+    return table, names
+
+
+def _strengths(table: Float[np.ndarray, "t t"]) -> Float[np.ndarray, "t t"]:
+    """From 0 to 1: numbers from 0 on by their size, others by where they lie between the least and the largest."""
+    finite = table[np.isfinite(table)]
+    if not len(finite):
+        return np.zeros_like(table)
+    low, high = min(float(finite.min()), 0.0), float(finite.max())
+    span = high - low
+    strengths = (np.where(np.isfinite(table), table, low) - low) / span if span > 0 else np.isfinite(table) * 0.5
+    return np.where(table == np.inf, 1.0, strengths)
+
+
+def _width(words: Sequence[str], names: Sequence[Sequence[str]], texts: Sequence[Sequence[str]]) -> float:
+    wide = [text_width(shorten(clean(word), WORD, WIDEST), WORD) for word in words]
+    wide += [text_width(shorten(clean(name), TINY, WIDEST, True), TINY, True) for row in names for name in row]
+    wide += [text_width(text, TINY) for row in texts for text in row]
+    return max(LEAST_WIDTH, max(wide) + 12.0)
+
+
+def _draw_cell(canvas: Canvas, box: Box, strength: float, lines: Sequence[str], note: str) -> None:
+    inner = box.grown(-2.0)
+    canvas.rect(inner, "faint", radius=4.0, tooltip="" if lines else note)
+    if lines and strength >= 0.005:
+        canvas.rect(inner, "heat", radius=4.0, opacity=strength, tooltip=note)
+    x, y = box.middle
+    for row, line in enumerate(lines):
+        place = y + (row - (len(lines) - 1) / 2) * 13.0
+        bold = len(lines) == 2 and row == 0
+        canvas.text(x, place, line, size=TINY, colour=on_heat(strength), bold=bold, most=WIDEST)

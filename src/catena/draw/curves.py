@@ -1,0 +1,158 @@
+"""Learning curves, and any other numbers over steps: several series, round numbers on the axes, a legend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from catena.draw.axes import DASHES, draw_axes, draw_legend
+from catena.draw.palette import category
+from catena.draw.picture import Picture
+from catena.draw.places import Taken
+from catena.draw.scale import Axis, axis_for, short
+from catena.draw.svg import SMALL, Box, Canvas, Path, Point
+from catena.draw.text import text_width
+from catena.draw.values import Real, check_some
+from catena.errors import DataError
+
+MOST_DOTS = 40
+"""A series with more points is drawn without a dot for each."""
+
+Series = Mapping[str, Sequence[tuple[Real, Real]]]
+
+
+def series_of_rows(
+    rows: Sequence[Mapping[str, Any]], x: str = "step", names: Sequence[str] | None = None
+) -> dict[str, list[tuple[float, float]]]:
+    """Series from rows of numbers, such as the lines of a run's ``metrics.jsonl``.
+
+    Args:
+        rows: the rows; what is nested has names with dots, as ``scores.accuracy``. A None becomes a gap.
+        x: the name of what all series run over.
+        names: which series; all that have numbers if omitted.
+
+    >>> series_of_rows([{"step": 1, "loss": 2.0, "scores": {"accuracy": 0.5}}])
+    {'loss': [(1.0, 2.0)], 'scores.accuracy': [(1.0, 0.5)]}
+    """
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        flat = _flat(row)
+        at = flat.pop(x, None)
+        if at is not None:
+            for name, value in flat.items():
+                found.setdefault(name, []).append((at, math.nan if value is None else value))
+    found = {name: points for name, points in found.items() if any(math.isfinite(value) for _, value in points)}
+    for name in names or ():
+        if name not in found:
+            raise DataError(f"no row has a number {name!r} beside {x!r}: there are {', '.join(found) or 'none'}")
+    return found if names is None else {name: found[name] for name in names}
+
+
+def _flat(row: Mapping[str, Any], before: str = "") -> dict[str, float | None]:
+    flat: dict[str, float | None] = {}
+    for key, value in row.items():
+        if isinstance(value, Mapping):
+            flat.update(_flat(value, f"{before}{key}."))
+        elif value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+            flat[before + key] = None if value is None else float(value)
+    return flat
+
+
+def draw_curves(
+    series: Series,
+    *,
+    x_title: str = "step",
+    y_title: str = "",
+    logarithmic: bool = False,
+    mark: Literal["", "largest", "least"] = "",
+    width: int = 560,
+    height: int = 280,
+    title: str = "",
+) -> Picture:
+    """Draw series of numbers as lines.
+
+    Args:
+        series: for each name the points ``(x, y)``, drawn in the order of x. A y that is not finite leaves a gap.
+        x_title: what x is.
+        y_title: what y is.
+        logarithmic: equal ratios of y have equal distances.
+        mark: write the largest or least y of each series at its point.
+        width: of the diagram without its frame, in pixels.
+        height: likewise.
+        title: a heading.
+    """
+    check_some("series", list(series))
+    points = {
+        name: sorted(((float(x), float(y)) for x, y in found), key=lambda p: p[0]) for name, found in series.items()
+    }
+    every = [point for found in points.values() for point in found if math.isfinite(point[1])]
+    check_some("series", every)
+    x_axis = axis_for([x for x, _ in every], 0.0, float(width), tight=True)
+    y_axis = axis_for([y for _, y in every], 0.0, -float(height), logarithmic=logarithmic)
+    canvas = Canvas()
+    draw_axes(canvas, x_axis, y_axis, x_title, y_title)
+    for number, found in enumerate(points.values()):
+        _draw_series(canvas, found, x_axis, y_axis, number)
+    taken = Taken()
+    for number, found in enumerate(points.values()):
+        _draw_mark(canvas, found, x_axis, y_axis, category(number), mark, taken)
+    if len(points) > 1 or not y_title:
+        colours = [category(number) for number in range(len(points))]
+        draw_legend(
+            canvas, list(points), colours, 0.0, -height - (36.0 if y_title else 18.0), float(width), dashed=True
+        )
+    told = "; ".join(f"{name}: {_told(found)}" for name, found in points.items())
+    return canvas.picture(y_title or ", ".join(points), told, title)
+
+
+def _pieces(points: Sequence[Point]) -> list[list[Point]]:
+    """Stretches of points whose y is finite."""
+    pieces: list[list[Point]] = [[]]
+    for point in points:
+        if math.isfinite(point[1]):
+            pieces[-1].append(point)
+        elif pieces[-1]:
+            pieces.append([])
+    return [piece for piece in pieces if piece]
+
+
+def _draw_series(canvas: Canvas, points: Sequence[Point], x: Axis, y: Axis, number: int) -> None:
+    colour = category(number)
+    for piece in _pieces(points):
+        places = [(x.at(a), y.at(b)) for a, b in piece]
+        if len(places) > 1:
+            path = Path().move(*places[0])
+            for place in places[1:]:
+                path.line(*place)
+            canvas.path(path, stroke=colour, width=2.0, dash=DASHES[number % len(DASHES)])
+        if len(points) <= MOST_DOTS or len(places) == 1:
+            for place in places:
+                canvas.circle(*place, 2.6, colour)
+
+
+def _draw_mark(canvas: Canvas, points: Sequence[Point], x: Axis, y: Axis, colour: str, mark: str, taken: Taken) -> None:
+    """A ring around the best point of a series, and its number where there is room."""
+    finite = [point for point in points if math.isfinite(point[1])]
+    if not mark or not finite:
+        return
+    best = (max if mark == "largest" else min)(finite, key=lambda point: point[1])
+    left, top = x.at(best[0]), y.at(best[1])
+    canvas.circle(left, top, 4.5, None, colour, width=1.8)
+    text = short(best[1])
+    half = text_width(text, SMALL) / 2 + 2.0
+    side = -14.0 if mark == "largest" else 14.0
+    for dx, dy in ((0.0, side), (0.0, -side), (half + 8.0, 0.0), (-half - 8.0, 0.0)):
+        box = Box(left + dx - half, top + dy - 8.0, left + dx + half, top + dy + 8.0)
+        if y.end - 12.0 <= box.y0 and box.y1 <= y.start and not taken.hit(box):
+            taken.add(box)
+            canvas.text(left + dx, top + dy, text, size=SMALL, colour=colour)
+            return
+
+
+def _told(points: Sequence[Point]) -> str:
+    finite = [point for point in points if math.isfinite(point[1])]
+    if not finite:
+        return "no numbers"
+    ys = [y for _, y in finite]
+    return f"from {short(ys[0])} to {short(ys[-1])}, least {short(min(ys))}, largest {short(max(ys))}"

@@ -1,0 +1,112 @@
+"""Maps: named points in a plane, such as words by their vectors. Names never lie on one another.
+
+Each name is tried at eight places around its point, nearest first; one that fits nowhere is left to the tooltip. Names
+are tried in the order in which they are given, so the important ones should come first. Near points are found by a
+grid, so the time is O(n) where points are spread out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from catena.draw.axes import draw_legend
+from catena.draw.palette import category
+from catena.draw.picture import Picture
+from catena.draw.places import Taken
+from catena.draw.svg import SMALL, Box, Canvas
+from catena.draw.text import clean, shorten, text_width
+from catena.draw.values import Numbers, array, check_count, check_shape, check_some
+from catena.errors import DataError
+
+DOT, LABEL_MOST = 3.2, 180.0
+
+
+def draw_map(
+    points: Numbers,
+    labels: Sequence[str],
+    *,
+    groups: Sequence[str] | None = None,
+    width: int = 640,
+    height: int = 480,
+    title: str = "",
+) -> Picture:
+    """Draw points with names.
+
+    Args:
+        points: ``points[i]`` is the place of point ``i`` in the plane; x and y are drawn to the same scale.
+        labels: ``labels[i]`` is its name, "" for none. Names that would cover others are left out, later ones first.
+        groups: ``groups[i]`` is its group: a colour and an entry of the legend.
+        width: the largest width of the cloud of points, in pixels.
+        height: the largest height.
+        title: a heading.
+    """
+    check_some("labels", labels)
+    places = _fitted(array("points", points, "n c"), len(labels), width, height)
+    colours = ["accent"] * len(labels)
+    names: list[str] = []
+    if groups is not None:
+        check_count("groups", len(groups), len(labels), "points")
+        names = list(dict.fromkeys(groups))
+        colours = [category(names.index(group)) for group in groups]
+    canvas = Canvas()
+    for (x, y), colour, label in zip(places, colours, labels, strict=True):
+        canvas.circle(x, y, DOT, colour, opacity=0.85, tooltip=label)
+    found = placed_labels(places, labels)
+    for box, label in zip(found, labels, strict=True):
+        if box is not None:
+            canvas.text(*box.middle, label, size=SMALL, most=LABEL_MOST)
+    if names and canvas.box is not None:
+        box = canvas.box
+        draw_legend(
+            canvas,
+            names,
+            [category(i) for i in range(len(names))],
+            box.x0,
+            box.y0 - 16.0,
+            max(float(width), 200.0),
+            False,
+        )
+    shown = sum(box is not None for box in found)
+    return canvas.picture(
+        "Map of points", f"{len(labels)} points, {shown} with their names: {', '.join(labels)}", title
+    )
+
+
+def _fitted(points: Float[np.ndarray, "n c"], n: int, width: int, height: int) -> list[tuple[float, float]]:
+    """The points in pixels, as large as fits, y upwards."""
+    check_shape("points", points, [n, 2], "x and y for each label")
+    if not np.isfinite(points).all():
+        raise DataError("points must be finite to be drawn on a map, but one is not")
+    low = points.min(0)
+    span = points.max(0) - low
+    scale = min((room / s for room, s in zip((width, height), span.tolist(), strict=True) if s > 0), default=1.0)
+    moved = (points - low) * scale
+    return [(float(x), -float(y)) for x, y in moved]
+
+
+def placed_labels(places: Sequence[tuple[float, float]], labels: Sequence[str]) -> list[Box | None]:
+    """The box of each name, or None where it is empty or fits nowhere beside its point."""
+    taken = Taken()
+    for x, y in places:
+        taken.add(Box(x, y, x, y).grown(DOT))
+    found: list[Box | None] = []
+    for (x, y), label in zip(places, labels, strict=True):
+        width = text_width(shorten(clean(label), SMALL, LABEL_MOST), SMALL)
+        free = (box for box in _around(x, y, width) if not taken.hit(box))
+        box = next(free, None) if width else None
+        if box is not None:
+            taken.add(box)
+        found.append(box)
+    return found
+
+
+def _around(x: float, y: float, width: float) -> list[Box]:
+    """Places for a name beside its point: to the right, left, above, below, and at the corners."""
+    half, away = SMALL * 0.62, DOT + 2.0
+    sides = [(away + width / 2, 0.0), (-away - width / 2, 0.0), (0.0, -away - half), (0.0, away + half)]
+    corners = [(dx * (away * 0.6 + width / 2), dy * (away * 0.6 + half)) for dy in (-1, 1) for dx in (1, -1)]
+    middles = [(x + dx, y + dy) for dx, dy in (*sides, *corners)]
+    return [Box(mx - width / 2, my - half, mx + width / 2, my + half) for mx, my in middles]

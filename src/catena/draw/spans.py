@@ -1,0 +1,170 @@
+"""Spans in a text: names, slots, chunks. The words stand in lines as in a paragraph, each span on a bar of its colour.
+
+A span that lies within another has its bar nearer to the words; spans that cross are drawn as well. A span that runs
+over the end of a line goes on in the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from catena.draw.palette import category
+from catena.draw.picture import Picture
+from catena.draw.svg import LONGEST_WORD, TINY, WORD, Box, Canvas
+from catena.draw.text import clean, is_right_to_left, shorten, text_width
+from catena.draw.tree import Direction
+from catena.draw.values import check_some
+from catena.errors import DataError
+
+BLANK, LINE, BAR_ROW, LONGEST_LABEL = 7.0, 26.0, 20.0, 200.0
+
+
+class Span(NamedTuple):
+    """The words from ``start`` on, before ``end``, counted from 0."""
+
+    start: int
+    end: int
+    label: str
+
+
+def spans_of_tags(tags: Sequence[str]) -> list[Span]:
+    """The spans that BIO or BILOU tags stand for. ``I-x`` after anything but ``x`` opens a span as well.
+
+    >>> spans_of_tags(["B-place", "I-place", "O", "B-time"])
+    [Span(start=0, end=2, label='place'), Span(start=3, end=4, label='time')]
+    """
+    spans: list[Span] = []
+    start, label, is_open = 0, "", False
+    for i, tag in enumerate(tags):
+        kind, _, name = tag.partition("-")
+        if kind not in ("B", "I", "L", "U", "S", "E", "O") or (kind == "O") == bool(name):
+            raise DataError(f"tags[{i}] must be O, B-label or I-label (or L-, E-, U-, S-label), but it is {tag!r}")
+        goes_on = is_open and kind in "ILE" and name == label
+        if is_open and not goes_on:
+            spans.append(Span(start, i, label))
+        if not goes_on:
+            start, label = i, name
+        is_open = kind != "O" and kind not in "LEUS"
+        if kind in ("L", "E", "U", "S"):
+            spans.append(Span(start, i + 1, label))
+    if is_open:
+        spans.append(Span(start, len(tags), label))
+    return spans
+
+
+def draw_spans(
+    words: Sequence[str],
+    spans: Sequence[tuple[int, int, str]],
+    *,
+    width: int = 720,
+    direction: Direction = "auto",
+    title: str = "",
+) -> Picture:
+    """Draw labelled spans in a text.
+
+    Args:
+        words: the text.
+        spans: ``(start, end, label)``: the words from ``start`` on, before ``end``, counted from 0. See
+            :func:`spans_of_tags` for BIO tags.
+        width: where lines are broken, in pixels.
+        direction: where the first word stands; by the script of the words if "auto".
+        title: a heading.
+    """
+    check_some("words", words)
+    found = [_checked(i, span, len(words)) for i, span in enumerate(spans)]
+    colours = {label: category(i) for i, label in enumerate(dict.fromkeys(span.label for span in found))}
+    rows = rows_of(found)
+    rooms = _rooms(words, found)
+    mirrored = direction == "right-to-left" or (direction == "auto" and is_right_to_left(words))
+    canvas = Canvas()
+    y = 0.0
+    for first, last in _lines(rooms, width):
+        boxes = _placed(rooms[first:last], y, mirrored)
+        pieces = [(s, rows[i]) for i, s in enumerate(found) if s.start < last and first < s.end]
+        for span, row in pieces:
+            inside = boxes[max(span.start, first) - first : min(span.end, last) - first]
+            _draw_bar(canvas, inside, row, span.label, colours[span.label])
+        for box, word in zip(boxes, words[first:last], strict=True):
+            canvas.text(box.middle[0], y, word)
+        y += LINE + BAR_ROW * (1 + max((row for _, row in pieces), default=-1))
+    told = "; ".join(f"{span.label}: {' '.join(words[span.start : span.end])}" for span in found)
+    return canvas.picture("Spans in: " + " ".join(words), told or "no spans", title)
+
+
+def _checked(number: int, span: tuple[int, int, str], t: int) -> Span:
+    found = Span(*span)
+    if not 0 <= found.start < found.end <= t:
+        raise DataError(
+            f"spans[{number}] must have 0 <= start < end <= {t}, the number of words, but it is "
+            f"({found.start}, {found.end}, {found.label!r})"
+        )
+    return found
+
+
+def rows_of(spans: Sequence[Span]) -> list[int]:
+    """The row of each span, from 0 next to the words: below all spans within it, and apart from any it crosses.
+
+    >>> rows_of([Span(0, 5, "a"), Span(1, 2, "b"), Span(4, 6, "c")])
+    [1, 0, 0]
+    """
+    rows = [-1] * len(spans)
+    for i in sorted(range(len(spans)), key=lambda i: (spans[i].end - spans[i].start, i)):
+        sharing = [j for j, row in enumerate(rows) if row >= 0 and _share(spans[i], spans[j])]
+        taken = {rows[j] for j in sharing}
+        within = [rows[j] for j in sharing if spans[i].start <= spans[j].start and spans[j].end <= spans[i].end]
+        row = max(within, default=-1) + 1
+        while row in taken:
+            row += 1
+        rows[i] = row
+    return rows
+
+
+def _share(a: Span, b: Span) -> bool:
+    return a.start < b.end and b.start < a.end
+
+
+def _shown_width(text: str, size: float, most: float) -> float:
+    return text_width(shorten(clean(text), size, most), size)
+
+
+def _rooms(words: Sequence[str], spans: Sequence[Span]) -> list[float]:
+    """How wide each word is, with more room where a label is longer than its words."""
+    rooms = [_shown_width(word, WORD, LONGEST_WORD) + BLANK for word in words]
+    for span in sorted(spans, key=lambda span: span.end - span.start):
+        needed = _shown_width(span.label, TINY, LONGEST_LABEL) + 14.0
+        missing = needed - sum(rooms[span.start : span.end])
+        if missing > 0:
+            for i in range(span.start, span.end):
+                rooms[i] += missing / (span.end - span.start)
+    return rooms
+
+
+def _lines(rooms: Sequence[float], width: int) -> list[tuple[int, int]]:
+    """The first word of each line and the one after its last; a line has at least one word."""
+    lines, first, used = [], 0, 0.0
+    for i, room in enumerate(rooms):
+        if i > first and used + room > width:
+            lines.append((first, i))
+            first, used = i, 0.0
+        used += room
+    return [*lines, (first, len(rooms))]
+
+
+def _placed(rooms: Sequence[float], y: float, mirrored: bool) -> list[Box]:
+    boxes, x = [], 0.0
+    for room in rooms:
+        left = -x - room if mirrored else x
+        boxes.append(Box(left, y - LINE / 2, left + room, y + LINE / 2))
+        x += room
+    return boxes
+
+
+def _draw_bar(canvas: Canvas, boxes: Sequence[Box], row: int, label: str, colour: str) -> None:
+    x0, x1 = min(box.x0 for box in boxes) + 2.0, max(box.x1 for box in boxes) - 2.0
+    top = boxes[0].y1 - 2.0 + row * BAR_ROW
+    if row == 0:
+        canvas.rect(Box(x0, boxes[0].y0 + 1.0, x1, top), colour, opacity=0.16, radius=3.0)
+    canvas.rect(Box(x0, top, x1, top + 3.0), colour)
+    room = x1 - x0
+    canvas.text((x0 + x1) / 2, top + 10.5, label, size=TINY, colour=colour, most=min(room, LONGEST_LABEL))

@@ -1,0 +1,1 @@
+"""The same pictures in plain Unicode text, for a terminal."""
