@@ -345,3 +345,10 @@ def _with_tensors_of(a: S, b: Structured) -> S:
         for x, y, rank in zip(a.score_tensors(), b.score_tensors(), a.ranks, strict=True)
     ]
     return a.with_score_tensors(tensors)
+
+
+def fits_batch(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:
+    """Whether a shape ends in the last ``own`` axes of the whole exactly and broadcasts to it on the batch axes."""
+    if len(shape) < own or len(shape) > len(whole) or (own and tuple(shape[-own:]) != tuple(whole[-own:])):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(whole), strict=False))

@@ -20,7 +20,7 @@ from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.base import SemiringProgram, Structured, TopK, fits_batch
 from catena.structure.constraints import ChainConstraint, Impossible, check_possible
 from catena.structure.semirings import Log, Semiring
 
@@ -336,7 +336,7 @@ class LinearChain(SemiringProgram):
         }
         for name, own in axes.items():
             given: Tensor | None = getattr(self, name)
-            if given is not None and not _fits(given.shape, (*batch, *own), len(own)):
+            if given is not None and not fits_batch(given.shape, (*batch, *own), len(own)):
                 raise ShapeError(
                     f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with emissions "
                     f"of shape {[*batch, t, k]}, but their shape is {list(given.shape)}"
@@ -346,13 +346,6 @@ class LinearChain(SemiringProgram):
 def _grouped(x: Tensor, batch: torch.Size, own: tuple[int, ...]) -> Tensor:
     """A tensor that all rows share as ``[1, ...]``; one with batch axes as ``[n, ...]``."""
     return x[None] if x.dim() == len(own) else x.expand(*batch, *own).reshape(-1, *own)
-
-
-def _fits(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:
-    """Whether a shape ends in its own axes exactly and broadcasts to the whole on the batch axes."""
-    if len(shape) < own or len(shape) > len(whole) or (own and tuple(shape[-own:]) != tuple(whole[-own:])):
-        return False
-    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(whole), strict=False))
 
 
 def _at(table: Tensor, tags: Tensor) -> Tensor:

@@ -1,0 +1,256 @@
+r"""Semi-Markov models: sequences cut into labelled segments, each scored as a whole.
+
+.. math::  p(y) \propto \exp \Big( \sum_{(i, j, y_n)} s_{i, j}(y_n) + \sum_n a(y_{n-1}, y_n) + \dots \Big)
+
+where the segments :math:`[i, j)` follow one another and cover the sequence. A linear chain is the case of length 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from catena.errors import ShapeError
+from catena.numerics import NEVER
+from catena.structure.backend import kernels_serve
+from catena.structure.base import SemiringProgram, Structured, fits_batch
+from catena.structure.constraints import Impossible, check_possible
+from catena.structure.segment_constraints import SegmentConstraint
+from catena.structure.semirings import Log, Semiring
+
+
+@dataclass(frozen=True, eq=False)
+class SemiMarkov(SemiringProgram):
+    """A distribution over segmentations into segments of at most ``m`` positions with one of ``k`` labels.
+
+    Members are ``segments``: Int ``[*batch, t, 3]``, triples (begin, end, label) in order, where ``end`` is the first
+    position behind the segment, filled up with -1. Parts and marginals are ``[*batch, t, m, k]``, as the scores.
+
+    Args:
+        segments: ``segments[..., i, l, y]`` is the score of a segment of ``l + 1`` positions that begins at ``i`` and
+            has label ``y``. Segments that would end beyond the length are not read.
+        transitions: ``transitions[..., x, y]`` is the score of a segment labelled ``y`` right after one labelled ``x``;
+            shared by all of the batch, or with batch axes of its own.
+        start: ``start[..., y]`` is the score of beginning with a segment labelled ``y``.
+        end: ``end[..., y]`` is the score of ending with one.
+        lengths: number of real positions in each sequence; all of them if omitted.
+        constraint: the segments and transitions that are allowed; the distribution is conditioned on it.
+        impossible: what to do when the constraint allows nothing: raise an error, or let log Z be -inf.
+
+    A sequence of no position has one member, the empty one, with score 0.
+
+    Time O(t k (m + k)), memory O(t m k). Sarawagi & Cohen (2004), section 2.3.
+    """
+
+    segments: Float[Tensor, "*batch t m k"]
+    transitions: Float[Tensor, "*#batch k k"] | None = None
+    start: Float[Tensor, "*#batch k"] | None = None
+    end: Float[Tensor, "*#batch k"] | None = None
+    lengths: Int[Tensor, "*#batch"] | None = None
+    constraint: InitVar[SegmentConstraint | None] = None
+    impossible: InitVar[Impossible] = "error"
+
+    ranks: ClassVar[tuple[int, ...]] = (3, 2, 1, 1)
+
+    def __post_init__(self, constraint: SegmentConstraint | None, impossible: Impossible) -> None:
+        self._check_shapes()
+        if constraint is not None:
+            for name, scores in constraint.applied(self.segments, self.transitions).items():
+                object.__setattr__(self, name, scores)
+            check_possible(self, impossible)
+
+    @classmethod
+    def from_emissions(
+        cls,
+        emissions: Float[Tensor, "*batch t k"],
+        durations: Float[Tensor, "m k"],
+        transitions: Float[Tensor, "k k"] | None = None,
+        lengths: Int[Tensor, "*batch"] | None = None,
+    ) -> SemiMarkov:
+        """From scores of labels at positions, which a segment adds up, and of how long a segment of a label lasts.
+
+        Args:
+            emissions: ``emissions[..., i, y]`` is the score of position ``i`` lying in a segment labelled ``y``.
+            durations: ``durations[l, y]`` is the score of a segment labelled ``y`` having ``l + 1`` positions.
+            transitions: as above.
+            lengths: as above.
+        """
+        t, m = emissions.shape[-2], durations.shape[-2]
+        pad = emissions.new_zeros(*emissions.shape[:-2], m - 1, emissions.shape[-1])
+        longer = torch.cat((emissions, pad), dim=-2)
+        sums, running = [], torch.zeros_like(emissions)
+        for length in range(m):
+            running = running + longer[..., length : length + t, :]
+            sums.append(running)
+        return cls(torch.stack(sums, dim=-2) + durations, transitions, lengths=lengths)
+
+    # --- what it says of itself ---------------------------------------------------------------------------------------
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.segments.shape[:-3]
+
+    def score_tensors(self) -> tuple[Tensor | None, ...]:
+        return self.segments, self.transitions, self.start, self.end
+
+    def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> SemiMarkov:
+        segments, transitions, start, end = tensors
+        assert segments is not None
+        return SemiMarkov(segments, transitions, start, end, self.lengths)
+
+    def from_parts(self, value: Tensor) -> SemiMarkov:
+        if value.dim() < 3 or value.shape[-3:] != self.segments.shape[-3:]:
+            raise ShapeError(
+                f"a value of this structure must end in the axes [t, m, k] = {list(self.segments.shape[-3:])}, but its "
+                f"shape is {list(value.shape)}; for values of neighbours give a SemiMarkov with transitions"
+            )
+        return SemiMarkov(value.to(self.segments.dtype), lengths=self.lengths)
+
+    def given(self, constraint: SegmentConstraint, impossible: Impossible = "error") -> SemiMarkov:
+        """This distribution conditioned on a constraint."""
+        return replace(self, constraint=constraint, impossible=impossible)
+
+    def score(self, y: Int[Tensor, "*batch t 3"]) -> Float[Tensor, "*batch"]:
+        t, m, k = self.segments.shape[-3:]
+        begin, label = y[..., 0], y[..., 2]
+        there = begin >= 0
+        picked = self.segments.flatten(-3).expand(*y.shape[:-2], t * m * k).gather(-1, self._places(y).clamp_min(0))
+        label = label.clamp(0, k - 1)
+        after = torch.cat((there[..., :1] & False, there[..., 1:] & there[..., :-1]), dim=-1)
+        before = torch.cat((label[..., :1], label[..., :-1]), dim=-1)
+        if self.transitions is not None:
+            table = self.transitions.flatten(-2).expand(*y.shape[:-2], k * k)
+            picked = picked + torch.where(after, table.gather(-1, before * k + label), 0.0)
+        if self.start is not None:
+            first = there & ~after
+            picked = picked + torch.where(first, self.start.expand(*y.shape[:-2], k).gather(-1, label), 0.0)
+        if self.end is not None:
+            last = there & ~torch.cat((there[..., 1:], there[..., :1] & False), dim=-1)
+            picked = picked + torch.where(last, self.end.expand(*y.shape[:-2], k).gather(-1, label), 0.0)
+        return torch.where(self._covers(y), torch.where(there, picked, 0.0).sum(-1), NEVER)
+
+    def parts(self, y: Int[Tensor, "*batch t 3"]) -> Float[Tensor, "*batch t m k"]:
+        t, m, k = self.segments.shape[-3:]
+        places = self._places(y)
+        flat = self.segments.new_zeros(*y.shape[:-2], t * m * k + 1)
+        flat = flat.scatter(-1, torch.where(places < 0, t * m * k, places), 1.0)
+        return flat[..., :-1].unflatten(-1, (t, m, k))
+
+    def marginals(self) -> Float[Tensor, "*batch t m k"]:
+        """``[..., i, l, y]`` is the probability of a segment of ``l + 1`` positions from ``i`` with label ``y``."""
+        if not kernels_serve(*self.score_tensors()):
+            return self.gradients([0])[1][0]
+        from catena.kernels.semimarkov import marginals
+
+        return marginals(*self._rows()).reshape(self.segments.shape)
+
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        if not kernels_serve(*self.score_tensors()):
+            return self.total(Log())
+        from catena.kernels.semimarkov import log_partition
+
+        return log_partition(*self._rows()).reshape(self.batch_shape)
+
+    def argmax(self) -> Int[Tensor, "*batch t 3"]:
+        if not kernels_serve(*self.score_tensors()):
+            return super().argmax()
+        from catena.kernels.semimarkov_search import best
+
+        return best(*self._rows()).reshape(*self.segments.shape[:-2], 3)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch t 3"]:
+        if not kernels_serve(*self.score_tensors()):
+            return super().sample(n, generator)
+        from catena.kernels.semimarkov_search import sample
+
+        rows = self._rows()
+        uniforms = torch.rand(n, *rows[0].shape[:2], 2, dtype=torch.float64, generator=generator)
+        return sample(*rows, uniforms).reshape(n, *self.segments.shape[:-2], 3)
+
+    # --- the program --------------------------------------------------------------------------------------------------
+
+    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        segments, transitions, start, end = self.lifted(semiring, values)
+        assert segments is not None
+        t, m = segments.shape[-3:-1]
+        lengths = self._lengths()
+        entry = [semiring.one(semiring.shape(segments[..., 0, 0, :]), segments) if start is None else start]
+        result = semiring.one(self.batch_shape, segments[..., 0, 0, 0])
+        for j in range(1, t + 1):
+            ways = [semiring.mul(entry[i], segments[..., i, j - i - 1, :]) for i in range(max(0, j - m), j)]
+            here = semiring.sum(torch.stack(ways, dim=-2), dim=-2)
+            done = semiring.sum(here if end is None else semiring.mul(here, end), dim=-1)
+            result = torch.where(lengths == j, done, result)
+            paths = here[..., :, None]
+            paths = paths if transitions is None else semiring.mul(paths, transitions)
+            entry.append(semiring.sum(paths, dim=-2).expand(here.shape))
+        return result
+
+    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch t 3"]:
+        there = gradients[0]
+        assert there is not None
+        t, k = there.shape[-3], there.shape[-1]
+        best, which = there.flatten(-2).max(dim=-1)
+        begin = torch.arange(t, device=there.device).expand(best.shape)
+        triples = torch.stack((begin, begin + which // k + 1, which % k), dim=-1)
+        triples = torch.where((best > 0.5)[..., None], triples, -1)
+        order = (best <= 0.5).to(torch.int8).argsort(dim=-1, stable=True)
+        return triples.gather(-2, order[..., None].expand(triples.shape))
+
+    # --- helpers ------------------------------------------------------------------------------------------------------
+
+    def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Segments, transitions, start, end and lengths as the kernels read them: on one batch axis."""
+        k, batch = self.segments.shape[-1], self.batch_shape
+        zeros = self.segments.new_zeros
+        table = zeros(k, k) if self.transitions is None else self.transitions
+        start = zeros(k) if self.start is None else self.start
+        end = zeros(k) if self.end is None else self.end
+        if table.dim() == 2 and start.dim() == 1 and end.dim() == 1:
+            shared = table[None], start[None], end[None]
+        else:
+            table = table.expand(*batch, k, k).reshape(-1, k, k)
+            shared = table, start.expand(*batch, k).reshape(-1, k), end.expand(*batch, k).reshape(-1, k)
+        return self.segments.reshape(-1, *self.segments.shape[-3:]), *shared, self._lengths().reshape(-1)
+
+    def _lengths(self) -> Int[Tensor, "*batch"]:
+        t = self.segments.shape[-3]
+        if self.lengths is None:
+            return torch.full(self.batch_shape, t, device=self.segments.device)
+        return self.lengths.to(torch.int64).clamp(0, t).expand(self.batch_shape)
+
+    def _places(self, y: Tensor) -> Tensor:
+        """Where each triple lies in the flattened scores; -1 where it does not fit in."""
+        t, m, k = self.segments.shape[-3:]
+        begin, size, label = y[..., 0], y[..., 1] - y[..., 0], y[..., 2]
+        fits = (begin >= 0) & (begin < t) & (size >= 1) & (size <= m) & (label >= 0) & (label < k)
+        return torch.where(fits, (begin * m + size - 1) * k + label, -1)
+
+    def _covers(self, y: Tensor) -> Tensor:
+        """Whether triples are allowed ones that follow one another from 0 to the length."""
+        there, lengths = y[..., 0] >= 0, self._lengths()
+        ends = torch.where(there, y[..., 1], 0)
+        previous = torch.cat((torch.zeros_like(ends[..., :1]), ends[..., :-1]), dim=-1)
+        in_line = torch.where(there, (self._places(y) >= 0) & (y[..., 0] == previous), True).all(-1)
+        packed = (there[..., 1:] <= there[..., :-1]).all(-1)
+        return in_line & packed & (ends.amax(-1) == lengths)
+
+    def _check_shapes(self) -> None:
+        if self.segments.dim() < 3 or 0 in self.segments.shape[-3:]:
+            raise ShapeError(
+                "segments must have the axes [*batch, t, m, k], with at least one position, length and label, but "
+                f"their shape is {list(self.segments.shape)}"
+            )
+        *batch, _, _, k = self.segments.shape
+        for name, own in {"transitions": (k, k), "start": (k,), "end": (k,), "lengths": ()}.items():
+            given: Tensor | None = getattr(self, name)
+            if given is not None and not fits_batch(given.shape, (*batch, *own), len(own)):
+                raise ShapeError(
+                    f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with segments of shape "
+                    f"{list(self.segments.shape)}, but their shape is {list(given.shape)}"
+                )
