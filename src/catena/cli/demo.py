@@ -12,6 +12,8 @@ from typing import Annotated
 
 from catena.cli.flags import Machine, arg, parse_flags
 
+QUICK = {"cnn": ("--d", "100", "--filters", "50", "--learning-rate", "0.003")}
+"""What makes a model small enough to be there in seconds."""
 QUESTIONS = (
     "wake me at half six tomorrow",
     "remind me to call mum when I get home",
@@ -45,7 +47,7 @@ def _show(flags: DemoFlags, folder: Path, questions: Path) -> int:
     files = {part: str(sample_path(f"assistant/{part}.tsv")) for part in ("train", "dev", "test")}
     asked = {"--device": flags.device, "--threads": flags.threads, "--seed": flags.seed}
     machine = [str(word) for name in asked if asked[name] not in ("auto", None, 0) for word in (name, asked[name])]
-    model = ["--model", flags.model, "-o", str(folder)]
+    model = ["--model", flags.model, *QUICK.get(flags.model, ()), "-o", str(folder)]
     steps = [
         (train.run, ["train", "classify", files["train"], "--dev", files["dev"], *model, *machine]),
         (evaluate.run, ["evaluate", str(folder), files["test"], *machine]),

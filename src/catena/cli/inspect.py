@@ -85,5 +85,5 @@ def _told(folder: Path) -> dict[str, Any]:
     meta = read_meta(folder)
     evaluations = [row for row in RunFolder(folder).metrics() if "scores" in row]
     best = [row for row in evaluations if row["best"]]
-    meta["command"] = shlex.join(["catena", *meta["command"][1:]])
+    meta["command"] = shlex.join(meta["command"])
     return {**meta, "evaluations": evaluations, "best": best[-1] if best else None}

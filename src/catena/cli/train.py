@@ -13,6 +13,7 @@ from catena.cli.flags import arg, at_least, parse_flags, take_keys
 from catena.cli.usage import UsageError
 from catena.config import Key, override, parse, read_toml
 from catena.registry import did_you_mean
+from catena.recipes.table import find_config
 from catena.tasks.table import TASKS, Entry, task_of_config, task_of_file
 
 ABOUT = "Train a model. Without a task, the format of the first file decides which."
@@ -24,7 +25,7 @@ class TrainFlags:
     files: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("[TASK] FILES…")] = ()
     """What to train, such as classify, and the files to train on; dev and test files are named by --dev and --test."""
     config: Annotated[Path | None, arg("FILE", "-c")] = None
-    """A config file (see 'catena init'); flags go before what it says."""
+    """A config file (see 'catena init') or the name of a recipe; flags go before what it says."""
     output: Annotated[Path | None, arg("FOLDER", "-o")] = None
     """The run folder; the next free runs/TASK-MODEL-NUMBER if not set."""
     overwrite: Annotated[bool, arg()] = False
@@ -72,6 +73,7 @@ def run(argv: Sequence[str]) -> int:
         seeds=flags.seeds,
         track=flags.track,
         quiet=flags.quiet,
+        command=("catena", "train", *argv),
         chosen=tuple(chosen),
     )
     return carry_out(plan)
@@ -102,7 +104,7 @@ def _find_task(words: Sequence[str]) -> Entry:
     if words[0] in TASKS:
         return TASKS[words[0]]
     if (config := _value_of(words, "-c", "--config")) is not None:
-        return task_of_config(Path(config))
+        return task_of_config(find_config(config))
     if (old := _value_of(words, "--from")) is not None:
         return task_of_config(_config_of_run(Path(old)))
     if "-h" in words or "--help" in words:
@@ -144,7 +146,7 @@ def _starting_point(words: Sequence[str]) -> tuple[dict[str, Any], str, str]:
     """The values that flags are put over: a config file's, an old run's, or none."""
     given = _value_of(words, "-c", "--config")
     if given is not None:
-        return *read_toml(Path(given)), given
+        return *read_toml(find_config(given)), given
     old = _value_of(words, "--from")
     if old is not None:
         data, _ = read_toml(_config_of_run(Path(old)))

@@ -34,6 +34,8 @@ class Plan:
     seeds: int = 1
     track: str | None = None
     quiet: bool = False
+    command: tuple[str, ...] = ()
+    """The command as it was given."""
     chosen: tuple[str, ...] = ()
     """What was chosen for the person, in words."""
 
@@ -94,7 +96,9 @@ def say_result(trained: Trained, quiet: bool) -> None:
 def _one(plan: Plan, config: Config, folder: Path) -> Trained:
     reporter = make_reporter(plan.quiet, plan.track, folder)
     try:
-        return plan.entry.open().train(config, folder, reporter, start_from=plan.start_from, overwrite=plan.overwrite)
+        return plan.entry.open().train(
+            config, folder, reporter, start_from=plan.start_from, overwrite=plan.overwrite, command=plan.command
+        )
     finally:
         reporter.close()
 

@@ -102,8 +102,9 @@ class Application(ABC):
         *,
         start_from: Path | None = None,
         overwrite: bool = False,
+        command: Sequence[str] = (),
     ) -> Trained:
-        """Train into a new run folder, from scratch or from the weights of an old run."""
+        """Train into a new run folder, from scratch or from the weights of an old run. ``command`` is kept with it."""
 
     @abstractmethod
     def fit_to_time(self, config: Any) -> tuple[Any, list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -42,6 +42,7 @@ class ClassifyApplication(Application):
         *,
         start_from: Path | None = None,
         overwrite: bool = False,
+        command: Sequence[str] = (),
     ) -> Trained:
         assert isinstance(config, ClassifyConfig)
         set_threads(config.machine.threads)
@@ -56,7 +57,7 @@ class ClassifyApplication(Application):
             folder,
             to_toml(config),
             seed=config.seed,
-            command=sys.argv,
+            command=command,
             data=files_of(config.data),
             overwrite=overwrite,
         )

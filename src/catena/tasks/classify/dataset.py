@@ -245,10 +245,15 @@ def describe_files(data: ClassifyData) -> list[str]:
     for part, path in files_of(data).items():
         if data.format == "auto":
             found = recognise(path, data.encoding)
-            lines.append(f"{part}: {path} is {found.format}: {found.why}")
+            lines.append(f"{part}: {_short(path)} is {found.format}: {found.why}")
         else:
-            lines.append(f"{part}: {path} is read as {data.format}")
+            lines.append(f"{part}: {_short(path)} is read as {data.format}")
     return lines
+
+
+def _short(path: Path) -> Path:
+    """A path as a person would write it who stands in the present folder."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _open_sources(data: ClassifyData, tally: Tally) -> dict[str, Iterable[LabelledText]]:
@@ -338,8 +343,9 @@ def _describe(
     for part, rows in (("train", train), ("dev", dev), ("test", test)):
         if len(rows):
             lengths = texts.lengths[rows]
-            words = f"{part}: {len(rows):,} texts, {lengths.mean():.1f} tokens on average, {lengths.max():,} at most"
             unknown = unknown_share(texts, rows)
+            unit = "known features" if unknown is None else "tokens"
+            words = f"{part}: {len(rows):,} texts, {lengths.mean():.1f} {unit} on average, {lengths.max():,} at most"
             lines.append(words + (f", {100 * unknown:.1f} % unknown" if unknown and part != "train" else ""))
     counts = labels[train].sum(0).astype(int) if labels.ndim > 1 else np.bincount(labels[train], minlength=len(names))
     most = sorted(zip(counts.tolist(), names.names, strict=True), reverse=True)
