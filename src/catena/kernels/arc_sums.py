@@ -1,0 +1,136 @@
+"""How a loop that sums over dependency trees becomes an operator of torch: log Z, the probabilities of arcs,
+derivatives.
+
+Rows of the batch lie on the first axis: ``arcs[b, h, m]``, node 0 the root; ``lengths[b]`` words. What lies
+beyond them, and what is no arc (``h = m`` or ``m = 0``), is not read. Loops run in float64 whatever the dtype
+of the scores. Kept for the backward pass: the probabilities, a tensor the size of the arcs. The second
+derivative is taken through the plain program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
+from catena.kernels.threads import in_row_blocks
+from catena.numerics import NEVER
+
+Loop = Callable[..., None]
+Plain = Callable[[Tensor, Tensor, bool], Tensor]
+LogPartition = Callable[[Tensor, Tensor, bool], Tensor]
+Both = Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]]
+
+
+def arc_sum(name: str, loops: tuple[Loop, Loop], plain: Plain) -> tuple[LogPartition, Both]:
+    """The functions ``log_partition`` and ``log_partition_and_marginals`` of rows of trees.
+
+    The first loop writes log Z and, if asked, the probabilities of the arcs of the rows ``low`` to ``high``,
+    and where it could not do so exactly; the second does these rows again, at any range. ``plain`` computes
+    log Z by torch.
+    """
+    one_way, both_ways, slopes = _operators(name, loops)
+    _register_shapes(one_way, both_ways, slopes)
+
+    def back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        arcs, lengths = ctx.saved_tensors
+        chances = sum_both_ways(arcs, lengths, ctx.single_root)[1]
+        return take_slopes(grad, arcs, lengths, chances, ctx.single_root), None, None
+
+    def back_both_ways(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return None, None, None
+        return take_slopes(grad, *ctx.saved_tensors, ctx.single_root), None, None
+
+    def back_slopes(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        scale, arcs, lengths, _ = ctx.saved_tensors
+
+        def slope(scale: Tensor, arcs: Tensor) -> Tensor:
+            return torch.func.vjp(lambda a: plain(a, lengths, ctx.single_root), arcs)[1](scale)[0]
+
+        return *torch.func.vjp(slope, scale, arcs)[1](grad), None, None, None
+
+    sum_one_way = differentiable(one_way, _keep_inputs, back_one_way)
+    sum_both_ways = differentiable(both_ways, _keep_chances, back_both_ways)
+    take_slopes = differentiable(slopes, _keep_inputs, back_slopes)
+
+    def log_partition(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
+        if wants_gradient(arcs):
+            return sum_both_ways(arcs, lengths, single_root)[0]
+        return sum_one_way(arcs, lengths, single_root)
+
+    def log_partition_and_marginals(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
+        log_z, chances = sum_both_ways(arcs, lengths, single_root)
+        if not wants_gradient(arcs):
+            return log_z, chances
+        return log_z, take_slopes(torch.ones_like(log_z), arcs, lengths, chances.detach(), single_root)
+
+    return log_partition, log_partition_and_marginals
+
+
+def possible_arcs(arcs: Tensor, lengths: Tensor) -> Tensor:
+    """Scores with -inf wherever there is no arc."""
+    nodes = torch.arange(arcs.shape[-1], device=arcs.device)
+    real = nodes <= lengths[:, None]
+    arc = real[:, :, None] & real[:, None, :] & (nodes[:, None] != nodes) & (nodes > 0)
+    return torch.where(arc, arcs, NEVER)
+
+
+def _operators(name: str, loops: tuple[Loop, Loop]) -> tuple[Any, Any, Any]:
+    def run(arcs: Tensor, lengths: Tensor, single_root: bool, both_ways: bool) -> tuple[Tensor, Tensor]:
+        wide = arcs.detach().double().contiguous()
+        b, n, _ = wide.shape
+        log_z, exact = torch.empty(b, dtype=torch.float64), torch.empty(b, dtype=torch.bool)
+        chances = torch.zeros(wide.shape if both_ways else (1, 1, 1), dtype=torch.float64)
+        arrays = (wide.numpy(), lengths.clamp(0, n - 1).contiguous().numpy(), single_root)
+        results = (both_ways, log_z.numpy(), chances.numpy(), exact.numpy())
+        for loop in loops:
+            in_row_blocks(partial(_call, loop, arrays, results), b, b * n**3 * (2 if both_ways else 1))
+            if exact.all():
+                break
+        return log_z.to(arcs.dtype), chances.to(arcs.dtype)
+
+    @torch.library.custom_op(f"catena::{name}_one_way", mutates_args=())
+    def one_way(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
+        return run(arcs, lengths, single_root, both_ways=False)[0]
+
+    @torch.library.custom_op(f"catena::{name}_both_ways", mutates_args=())
+    def both_ways(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
+        return run(arcs, lengths, single_root, both_ways=True)
+
+    @torch.library.custom_op(f"catena::{name}_slopes", mutates_args=())
+    def slopes(scale: Tensor, arcs: Tensor, lengths: Tensor, chances: Tensor, single_root: bool) -> Tensor:
+        return chances * scale[:, None, None]
+
+    return one_way, both_ways, slopes
+
+
+def _call(loop: Loop, arrays: tuple[Any, ...], results: tuple[Any, ...], low: int, high: int) -> None:
+    loop(*arrays, low, high, *results)
+
+
+def _register_shapes(one_way: Any, both_ways: Any, slopes: Any) -> None:
+    def alike(x: Tensor) -> Tensor:
+        return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+    one_way.register_fake(lambda arcs, lengths, single_root: arcs.new_empty(arcs.shape[0]))
+    both_ways.register_fake(lambda arcs, lengths, single_root: (arcs.new_empty(arcs.shape[0]), alike(arcs)))
+    slopes.register_fake(lambda scale, arcs, lengths, chances, single_root: alike(arcs))
+    for op in (one_way, both_ways, slopes):
+        fold_vmap(op)
+
+
+def _keep_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    *tensors, ctx.single_root = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _keep_chances(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(output[1])
+    *tensors, ctx.single_root = inputs
+    ctx.save_for_backward(*tensors, output[1])

@@ -1,0 +1,243 @@
+"""Samples of non-projective trees on the CPU, exact, in two ways. Arguments are those of ``matrix_tree``.
+
+**By walks** (Wilson 1996): from each word go up, each head drawn by its weight, to the tree that is there already;
+loops are forgotten. Fast, unless words lead to each other in circles for long. How many steps it takes on average is
+known beforehand: the sum over words of 1 by the chance never to come back. Where that is too many, a tree is drawn
+
+**by joining**: the last word's head is drawn by its exact probability, the word joins its head and brings along its
+weights as a head, and so on with one word less (Colbourn et al. 1996). It takes O(t⁴) for each sample, at any range.
+
+A single root is drawn first, by its probability; then it is what the walks go up to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+from catena.kernels.arc_searches import as_arrays
+from catena.kernels.compiled import SUMS, compiled
+from catena.kernels.eisner_loops import level, weigh
+from catena.kernels.matrix_tree import log_partition_and_marginals
+from catena.kernels.matrix_tree_loops import fill_up
+from catena.kernels.matrix_tree_wide import come_back, eliminate
+from catena.kernels.threads import in_row_blocks
+from catena.kernels.wide_numbers import NOTHING, narrow, wide_sum
+
+STEPS = 30.0
+"""Walks are taken while their expected number of steps is below this times t²."""
+
+# Steele et al. (2014): a counter, and a mixer of its bits.
+STRIDE, MIX_1, MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SHIFT_30, SHIFT_27, SHIFT_31, SHIFT_11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+
+
+@njit(nogil=True)
+def _uniform(state: Any) -> float:
+    """The next number from 0 to 1, without 1."""
+    state[0] += STRIDE
+    z = state[0]
+    z = (z ^ (z >> SHIFT_30)) * MIX_1
+    z = (z ^ (z >> SHIFT_27)) * MIX_2
+    return np.float64((z ^ (z >> SHIFT_31)) >> SHIFT_11) * 2.0**-53
+
+
+@njit(nogil=True)
+def _drawn(reach: Any, state: Any) -> int:
+    """A place by running sums of weights, by halving."""
+    low, high = 0, reach.shape[0] - 1
+    wanted = _uniform(state) * reach[high]
+    while low < high:
+        mid = (low + high) // 2
+        if reach[mid] > wanted:
+            high = mid
+        else:
+            low = mid + 1
+    return low
+
+
+# --- by walks -----------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, fastmath=set(SUMS))
+def _steps(w: Any, n: int, root: int, a: Any, q: Any, up: Any, plan: Any, losses: Any, ds: Any) -> float:
+    """The expected number of steps of all walks up to ``root``; infinite where floats do not suffice to tell."""
+    for m in range(n):
+        for h in range(n):
+            a[0, m, h] = 0.0 if m + 1 == root or h + 1 == root or h == m else w[h + 1, m + 1]
+        a[0, m, n] = 1.0 if m + 1 == root else w[root, m + 1]
+    if not fill_up(a, q, n, True, up, plan, losses, ds)[1]:
+        return np.inf
+    steps = 0.0
+    for m in range(n):
+        if m + 1 != root:
+            total, leaving = w[root, m + 1], w[root, m + 1]
+            for h in range(n):
+                if h + 1 != root:
+                    total += w[h + 1, m + 1]
+                    leaving += w[h + 1, m + 1] * up[h, m]
+            steps += total / leaving if leaving > 0 else np.inf
+    return steps
+
+
+@njit(nogil=True)
+def _walk_up(n: int, root: int, reach: Any, state: Any, heads: Any, inside: Any) -> None:
+    """One tree by walks; ``reach[m]`` are the running sums of the weights of the heads of ``m``."""
+    inside[: n + 1] = False
+    inside[root] = True
+    for start in range(1, n + 1):
+        m = start
+        while not inside[m]:
+            heads[m - 1] = _drawn(reach[m], state)
+            m = heads[m - 1]
+        m = start
+        while not inside[m]:
+            inside[m] = True
+            m = heads[m - 1]
+
+
+# --- by joining ---------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True)
+def _head_in_group(w: Any, group: Any, wanted: int, m: int, n: int, state: Any) -> int:
+    """A head of ``m`` among the words that have joined one, by the weights of their own arcs."""
+    total_m, total_e = 0.0, NOTHING
+    for h in range(n + 1):
+        if group[h] == wanted and h != m:
+            total_m, total_e = wide_sum(total_m, total_e, w[0][h, m], w[1][h, m])
+    rest, found = _uniform(state), -1
+    for h in range(n + 1):
+        if group[h] == wanted and h != m and w[0][h, m] > 0:
+            found = h
+            rest -= narrow(w[0][h, m] / total_m, w[1][h, m] - total_e)
+            if rest < 0:
+                break
+    return found
+
+
+@njit(nogil=True)
+def _drawn_group(a: Any, n: int, size: int, b: Any, up: Any, state: Any) -> int:
+    """The row of the head of the last of ``size`` words, drawn by its probability. ``b`` and ``up`` are scratch."""
+    last = size - 1
+    for i in range(size + 1):
+        row = i if i < size else n
+        b[0][row, :size], b[1][row, :size] = a[0][row, :size], a[1][row, :size]
+    eliminate(b, n, 0, last, size, True, np.zeros(n, np.bool_))
+    up[0][last, last], up[1][last, last] = 0.0, NOTHING
+    up[0][n, last], up[1][n, last] = 1.0, 0
+    come_back(b, n, 0, last, size, True, up)
+    total_m, total_e = 0.0, NOTHING
+    for i in range(size + 1):
+        row = i if i < size else n
+        b[0][row, last] = a[0][row, last] * up[0][row, last]
+        b[1][row, last] = a[1][row, last] + up[1][row, last]
+        total_m, total_e = wide_sum(total_m, total_e, b[0][row, last], b[1][row, last])
+    rest, chosen = _uniform(state), -1
+    for i in range(size + 1):
+        row = i if i < size else n
+        if b[0][row, last] > 0 and rest >= 0:
+            chosen = row
+            rest -= narrow(b[0][row, last] / total_m, b[1][row, last] - total_e)
+    return chosen
+
+
+@njit(nogil=True)
+def _join(w: Any, n: int, root: int, state: Any, a: Any, b: Any, up: Any, words: Any, group: Any, heads: Any) -> None:
+    """One tree by joining. ``w`` are wide numbers; ``group[h]`` is the row of what ``h`` has joined, ``n`` the root."""
+    size = 0
+    group[: n + 1] = -1
+    group[root] = n
+    for m in range(1, n + 1):
+        if m != root:
+            words[size], group[m] = m, size
+            size += 1
+    for i in range(size):
+        a[0][n, i], a[1][n, i] = w[0][root, words[i]], w[1][root, words[i]]
+        for j in range(size):
+            a[0][j, i], a[1][j, i] = w[0][words[j], words[i]], w[1][words[j], words[i]]
+    for last in range(size - 1, -1, -1):
+        chosen = _drawn_group(a, n, last + 1, b, up, state)
+        heads[words[last] - 1] = _head_in_group(w, group, chosen, words[last], n, state)
+        for h in range(n + 1):
+            group[h] = chosen if group[h] == last else group[h]
+        for k in range(last):
+            a[0][chosen, k], a[1][chosen, k] = wide_sum(a[0][chosen, k], a[1][chosen, k], a[0][last, k], a[1][last, k])
+
+
+@compiled("3", "i1", "b", "i", "i", "2", "i2", "i3", "b2")
+def walk_rows(
+    arcs: Any, lengths: Any, single_root: bool, low: int, high: int, roots: Any, seeds: Any, heads: Any, left: Any
+) -> None:
+    """``heads[s, r]``: trees drawn by ``seeds[s, r]``, into what is -1 before; ``left``: where it would take too long.
+
+    ``roots`` are the running sums of the probabilities of roots.
+    """
+    size, depths = arcs.shape[1], 1
+    while 1 << (depths - 1) < size:
+        depths += 1
+    x, w, up, reach = np.empty((4, size, size))
+    a, q = np.zeros((depths, size, size)), np.zeros((depths, size, size))
+    ds, losses, plan = np.empty(size), np.empty(depths), np.empty((4 * size, 4), np.int64)
+    steps, inside, state = np.empty(size), np.empty(size, np.bool_), np.empty(1, np.uint64)
+    for r in range(low, high):
+        n = lengths[r]
+        level(arcs[r], n, single_root, x, ds)
+        weigh(x, n, 0.0, False, w, plan)
+        for m in range(1, n + 1):
+            running = 0.0
+            for h in range(n + 1):
+                running += w[h, m] if h > 0 or not single_root else 0.0
+                reach[m, h] = running
+        steps[: n + 1] = -1.0
+        for s in range(heads.shape[0] if roots[r, n] > 0 else 0):
+            state[0] = seeds[s, r]
+            root = _drawn(roots[r, : n + 1], state) if single_root else 0
+            if steps[root] < 0:
+                steps[root] = _steps(w, n, root, a, q, up, plan, losses, ds)
+            left[s, r] = not steps[root] < STEPS * n * n
+            if not left[s, r]:
+                _walk_up(n, root, reach[:, : n + 1], state, heads[s, r], inside)
+                if single_root:
+                    heads[s, r, root - 1] = 0
+
+
+@compiled("3", "i1", "b", "i", "i", "2", "i2", "i3", "b2")
+def join_rows(
+    arcs: Any, lengths: Any, single_root: bool, low: int, high: int, roots: Any, seeds: Any, heads: Any, left: Any
+) -> None:
+    """The trees that walks have left."""
+    size = arcs.shape[1]
+    x, scratch, state = np.empty((size, size)), np.empty(size), np.empty(1, np.uint64)
+    ms, es, numbers = np.empty((4, size, size)), np.empty((4, size, size), np.int64), np.empty((2, size), np.int64)
+    for r in range(low, high):
+        n = lengths[r]
+        level(arcs[r], n, single_root, x, scratch)
+        weigh(x, n, 0.0, True, ms[3], es[3])
+        for s in range(heads.shape[0]):
+            if left[s, r]:
+                state[0] = seeds[s, r]
+                root = _drawn(roots[r, : n + 1], state) if single_root else 0
+                charts = (ms[0], es[0]), (ms[1], es[1]), (ms[2], es[2])
+                _join((ms[3], es[3]), n, root, state, *charts, numbers[0], numbers[1], heads[s, r])
+                if single_root:
+                    heads[s, r, root - 1] = 0
+
+
+def sample(arcs: Tensor, lengths: Tensor, single_root: bool, seeds: Tensor) -> Tensor:
+    """Heads drawn from each row, ``[s, b, t]``, by seeds ``[s, b]``."""
+    arrays = as_arrays(arcs, lengths, single_root)
+    b, n, _ = arcs.shape
+    chances = log_partition_and_marginals(arcs.detach().double(), lengths, single_root)[1]
+    heads = torch.full((len(seeds), b, n - 1), -1)
+    left = torch.zeros(seeds.shape, dtype=torch.bool)
+    tensors = (chances[:, 0].cumsum(-1), seeds.contiguous(), heads, left)
+    more = [x.numpy() for x in tensors]
+    in_row_blocks(lambda low, high: walk_rows(*arrays, low, high, *more), b, b * n * n * (n + 2 * len(seeds)))
+    if left.any():
+        in_row_blocks(lambda low, high: join_rows(*arrays, low, high, *more), b, b * n**4 * len(seeds))
+    return heads

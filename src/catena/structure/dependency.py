@@ -1,0 +1,402 @@
+r"""What projective and non-projective dependency trees share: arcs, labels, roots, and what may be asked of
+them.
+
+.. math::  p(y) \propto \exp \sum_{m=1}^{t} \big( a_{h_m m} + l_{h_m m}(q_m) \big)
+
+Node 0 is the root, an artificial word in front of the sentence; words are numbered from 1. A member gives
+every word a head, and no word is its own ancestor. Labels do not interact: given the arcs each is drawn by
+itself.
+
+Knows nothing of how trees are summed or searched; the two structures do.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.errors import ShapeError
+from catena.numerics import NEVER, log_sum_exp, masked_softmax
+from catena.shapes import mask_from_lengths
+from catena.structure.backend import kernels_serve
+from catena.structure.base import Structured, TopK
+from catena.structure.constraints import Impossible, check_possible, forbid
+
+T = TypeVar("T", bound="DependencyTree")
+
+
+@dataclass(frozen=True, eq=False)
+class ArcConstraint:
+    """Which arcs, and which labels of them, are allowed in a tree. What is None allows all. Two are joined by
+    ``&``.
+
+    Args:
+        arcs: ``arcs[..., h, m]`` is True where ``h`` may be the head of ``m``; node 0 is the root.
+        labels: ``labels[..., h, m, q]`` is True where that arc may have label ``q``.
+    """
+
+    arcs: Bool[Tensor, "*batch n n"] | None = None
+    labels: Bool[Tensor, "*batch n n k"] | None = None
+
+    @classmethod
+    def partial(
+        cls, heads: Int[Tensor, "*batch t"], labels: Int[Tensor, "*batch t"] | None = None, k: int = 0
+    ) -> ArcConstraint:
+        """Partial annotation: the head of a word where it is known (0 is the root), -1 where any may be.
+
+        Likewise ``labels``, out of ``k``.
+        """
+        known = _at_words(heads, -1)[..., None, :]
+        nodes = torch.arange(heads.shape[-1] + 1, device=heads.device)
+        arcs = (known == nodes[:, None]) | (known < 0)
+        if labels is None:
+            return cls(arcs)
+        known = _at_words(labels, -1)[..., None, :, None]
+        allowed = (known == torch.arange(k, device=labels.device)) | (known < 0)
+        return cls(arcs, allowed.expand(*arcs.shape, k))
+
+    @classmethod
+    def required(cls, arcs: Bool[Tensor, "*batch n n"]) -> ArcConstraint:
+        """Every word with a marked arc must have its head by one of the marked ones."""
+        return cls(arcs | ~arcs.any(-2, keepdim=True))
+
+    @classmethod
+    def forbidden(cls, arcs: Bool[Tensor, "*batch n n"]) -> ArcConstraint:
+        """No marked arc may be in the tree."""
+        return cls(~arcs)
+
+    def __and__(self, other: ArcConstraint) -> ArcConstraint:
+        """What both allow."""
+        return ArcConstraint(_both(self.arcs, other.arcs), _both(self.labels, other.labels))
+
+
+class DependencyTree(Structured):
+    """A distribution over dependency trees. The structures below add how to sum, to search and to draw."""
+
+    arcs: Tensor
+    labels: Tensor | None
+    lengths: Tensor | None
+    mask: Tensor | None
+    single_root: bool
+
+    ranks: ClassVar[tuple[int, ...]] = (2, 3)
+
+    def __post_init__(self, constraint: ArcConstraint | None, impossible: Impossible) -> None:
+        self._check_shapes()
+        if constraint is not None:
+            self._apply(constraint)
+            check_possible(self, impossible)
+
+    # --- what the structures add ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _like(self: T, arcs: Tensor, labels: Tensor | None) -> T:
+        """The same kind of trees over other scores."""
+
+    @abstractmethod
+    def _allows(self, heads: Tensor, real: Tensor) -> Tensor:
+        """Whether trees, which have no cycle and the right number of roots, are of this kind."""
+
+    @abstractmethod
+    def _arc_marginals(self, arcs: Tensor, lengths: Tensor) -> Tensor:
+        """The probabilities of arcs by a kernel."""
+
+    # --- what it says of itself -----------------------------------------------------------------------------
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.arcs.shape[:-2]
+
+    def score_tensors(self) -> tuple[Tensor | None, ...]:
+        return self.arcs, self.labels
+
+    def with_score_tensors(self: T, tensors: Sequence[Tensor | None]) -> T:
+        arcs, labels = tensors
+        assert arcs is not None
+        return self._like(arcs, labels)
+
+    def from_parts(self: T, value: Tensor) -> T:
+        own = self.arcs.shape[-2:] if self.labels is None else self.labels.shape[-3:]
+        if value.shape[-len(own) :] != own:
+            axes = "[n, n]" if self.labels is None else "[n, n, k]"
+            raise ShapeError(
+                f"a value of these trees must end in the axes {axes} = {list(own)}, but its shape is "
+                f"{list(value.shape)}"
+            )
+        value = value.to(self.arcs.dtype)
+        if self.labels is None:
+            return self._like(value, None)
+        return self._like(value.new_zeros(()).expand(value.shape[:-1]), value)
+
+    def unlabelled(self: T) -> T:
+        """The distribution over heads alone, with the labels of every arc summed up."""
+        return self if self.labels is None else self._like(self.arcs + log_sum_exp(self.labels, -1), None)
+
+    def score(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """The unnormalised log-weight of members; -inf for what is no tree of this kind."""
+        return torch.where(self.are_trees(y), self._added(y), NEVER)
+
+    def are_trees(self, y: Int[Tensor, "..."]) -> Bool[Tensor, "..."]:
+        """Whether these heads (and labels) are trees: no cycle, as many roots as allowed, projective where demanded."""
+        heads, labels = self._split(y)
+        real = self.real().expand(heads.shape)
+        n = self.arcs.shape[-1]
+        nodes = _at_words(real, True)
+        known = (heads >= 0) & (heads < n)
+        up = torch.where(real & known, heads, 0)
+        known = known & nodes.gather(-1, up)
+        if labels is not None:
+            known = known & (labels >= 0) & (labels < self._n_labels())
+        ways = _at_words(up, 0)
+        for _ in range(math.ceil(math.log2(n)) + 1):
+            ways = ways.gather(-1, ways)
+        sound = (known | ~real).all(-1) & (ways == 0).all(-1)
+        if self.single_root:
+            sound = sound & ((real & (heads == 0)).sum(-1) == real.any(-1).to(torch.int64))
+        return sound & self._allows(torch.where(real, up, torch.arange(1, n, device=up.device)), real)
+
+    def parts(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
+        heads, labels = self._split(y)
+        n = self.arcs.shape[-1]
+        heads = _at_words(torch.where(self.real(), heads, -1), -1)
+        found = heads[..., None, :] == torch.arange(n, device=y.device)[:, None]
+        if labels is not None:
+            kinds = torch.arange(self._n_labels(), device=y.device)
+            found = found[..., None] & (_at_words(labels, -1)[..., None, :, None] == kinds)
+        return found.to(self.arcs.dtype)
+
+    def marginals(self) -> Float[Tensor, "..."]:
+        """``[..., h, m]`` is the probability of the arc from ``h`` to ``m``; with labels ``[..., h, m, q]``."""
+        if not kernels_serve(*self.score_tensors()):
+            return self._spread_over(self.batch_shape).gradients([0 if self.labels is None else 1])[1][0]
+        chances = self.arc_marginals()
+        if self.labels is None:
+            return chances
+        return chances[..., None] * masked_softmax(self.labels)
+
+    def arc_marginals(self) -> Float[Tensor, "*batch n n"]:
+        """The probability of every arc, whatever its label."""
+        if not kernels_serve(*self.score_tensors()):
+            return self.gradients([0])[1][0]
+        return self._arcs_in_place(self._arc_marginals(*self._rows()))
+
+    def max(self) -> Float[Tensor, "*batch"]:
+        return self._added(self.argmax())
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
+        heads = self._sampled_heads(n, generator)
+        return heads if self.labels is None else torch.stack((heads, self._sampled_labels(heads, generator)), -1)
+
+    @abstractmethod
+    def _sampled_heads(self, n: int, generator: torch.Generator | None) -> Tensor:
+        """``[n, *batch, t]`` heads drawn with the labels summed up."""
+
+    def cross_entropy(self, other: Structured) -> Float[Tensor, "*batch"]:
+        return torch.where(self._has_too_many_roots_for(other), -NEVER, super().cross_entropy(other))
+
+    def kl(self, other: Structured) -> Float[Tensor, "*batch"]:
+        return torch.where(self._has_too_many_roots_for(other), -NEVER, super().kl(other))
+
+    # --- for the programs and the kernels -------------------------------------------------------------------
+
+    def real(self) -> Bool[Tensor, "*batch t"]:
+        """True where a word is real: inside the length and no hole."""
+        t = self.arcs.shape[-1] - 1
+        real = torch.ones((*self.batch_shape, t), dtype=torch.bool, device=self.arcs.device)
+        if self.lengths is not None:
+            real = real & mask_from_lengths(self.lengths, t)
+        return real if self.mask is None else real & self.mask
+
+    def readable(self) -> Bool[Tensor, "*batch n n"]:
+        """True for every arc between real words, or from the root to one."""
+        real = self.real()
+        itself = torch.eye(self.arcs.shape[-1], dtype=torch.bool, device=real.device)
+        return _at_words(real, True)[..., :, None] & _at_words(real, False)[..., None, :] & ~itself
+
+    def arc_scores(self) -> Float[Tensor, "*batch n n"]:
+        """The scores of arcs with their labels summed up; -inf wherever there can be no arc."""
+        return torch.where(self.readable(), self.unlabelled().arcs, NEVER)
+
+    def _rows(self, arcs: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Arcs, or what is given in their place, and lengths, on one batch axis and with the holes closed.
+
+        The kernels read no arc that cannot be.
+        """
+        arcs, lengths = self._closed(self.unlabelled().arcs if arcs is None else arcs)
+        return arcs.reshape(-1, *arcs.shape[-2:]), lengths.reshape(-1)
+
+    def _closed(self, arcs: Tensor) -> tuple[Tensor, Tensor]:
+        """Arcs over the real words alone, which come first, and their number."""
+        if self.mask is not None:
+            return _reordered(arcs, _at_words(self._order() + 1, 0)), self.real().sum(-1)
+        if self.lengths is not None:
+            return arcs, self.lengths.expand(self.batch_shape)
+        return arcs, torch.full(self.batch_shape, arcs.shape[-1] - 1, device=arcs.device)
+
+    def _arcs_in_place(self, x: Tensor) -> Tensor:
+        """Arcs ``[b, n, n]`` that were computed with the holes closed, back where they belong."""
+        x = x.reshape(*self.batch_shape, *x.shape[-2:])
+        return x if self.mask is None else _reordered(x, _at_words(self._order().argsort(-1) + 1, 0))
+
+    def _words_in_place(self, x: Tensor) -> Tensor:
+        """Numbers for words ``[..., b, t]`` that were computed with the holes closed, back where they belong."""
+        x = x.reshape(*x.shape[:-2], *self.batch_shape, x.shape[-1])
+        return x if self.mask is None else x.gather(-1, self._order().argsort(-1).expand(x.shape))
+
+    def _heads_in_place(self, heads: Tensor) -> Tensor:
+        """Heads ``[..., b, t]``, likewise, and named by their own places."""
+        heads = self._words_in_place(heads)
+        if self.mask is None:
+            return heads
+        names = _at_words(self._order().expand(heads.shape) + 1, 0)
+        return torch.where(heads < 0, -1, names.gather(-1, heads.clamp_min(0)))
+
+    def _order(self) -> Int[Tensor, "*batch t"]:
+        """The real words in front, in their order, then the others."""
+        return (~self.real()).to(torch.int8).argsort(dim=-1, stable=True)
+
+    # --- members --------------------------------------------------------------------------------------------
+
+    def _split(self, y: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Heads, and labels where there are any."""
+        return (y, None) if self.labels is None else (y[..., 0], y[..., 1])
+
+    def _added(self, y: Tensor) -> Tensor:
+        """The summed scores of members that are taken to be trees; -inf where heads of real words are -1."""
+        heads, labels = self._split(y)
+        n = self.arcs.shape[-1]
+        batch = torch.broadcast_shapes(self.batch_shape, heads.shape[:-1])
+        table = self.arcs[..., :, 1:].expand(*batch, n, n - 1)
+        index = heads.clamp(0, n - 1).expand(*batch, n - 1)
+        picked = table.gather(-2, index[..., None, :])[..., 0, :]
+        if labels is not None:
+            table = self._label_table(heads)
+            picked = picked + table.gather(-1, labels.clamp(0, table.shape[-1] - 1)[..., None])[..., 0]
+        real = self.real().expand(heads.shape)
+        return torch.where((real & (heads < 0)).any(-1), NEVER, torch.where(real, picked, 0.0).sum(-1))
+
+    def _label_table(self, heads: Tensor) -> Tensor:
+        """``[..., t, k]``: the scores of the labels that the arc to each word may have, given its head."""
+        assert self.labels is not None
+        *_, n, _, k = self.labels.shape
+        batch = torch.broadcast_shapes(self.labels.shape[:-3], heads.shape[:-1])
+        table = self.labels[..., :, 1:, :].expand(*batch, n, n - 1, k)
+        index = heads.clamp(0, n - 1).expand(*batch, n - 1)
+        return table.gather(-3, index[..., None, :, None].expand(*batch, 1, n - 1, k))[..., 0, :, :]
+
+    def _sampled_labels(self, heads: Tensor, generator: torch.Generator | None) -> Tensor:
+        reach = masked_softmax(self._label_table(heads).detach().double()).cumsum(-1)
+        drawn = torch.rand(heads.shape, dtype=torch.float64, device=heads.device, generator=generator)
+        labels = (reach <= (drawn * reach[..., -1])[..., None]).sum(-1).clamp_max(reach.shape[-1] - 1)
+        return torch.where(heads < 0, -1, labels)
+
+    def _with_best_labels(self, heads: Tensor) -> Tensor:
+        """Members with these heads and the best label for each arc; the heads themselves if there are no labels."""
+        if self.labels is None:
+            return heads
+        return torch.stack((heads, torch.where(heads < 0, -1, self._label_table(heads).argmax(-1))), -1)
+
+    def _best_rows(self) -> tuple[Tensor, Tensor]:
+        """:meth:`_rows` with the best label of each arc in place of the sum over its labels."""
+        arcs = self.arcs.detach()
+        return self._rows(arcs if self.labels is None else arcs + self.labels.detach().amax(-1))
+
+    def _ranked_rows(self, k: int) -> tuple[Tensor, Tensor, Tensor]:
+        """``[b, n, n, j]``: the scores of each arc with its best labels, best first; the lengths; and which labels."""
+        if self.labels is None:
+            arcs, lengths = self._rows(self.arcs.detach())
+            return arcs[..., None], lengths, torch.zeros_like(arcs, dtype=torch.int64)[..., None]
+        each = (self.arcs[..., None] + self.labels).detach().movedim(-1, 0)
+        closed, lengths = self._closed(each)
+        best = closed.movedim(0, -1).topk(min(k, len(each)), dim=-1)
+        shape = (-1, *best.values.shape[-3:])
+        return best.values.reshape(shape), lengths.reshape(-1), best.indices.reshape(shape)
+
+    def _top(self, heads: Tensor, ranks: Tensor, found: Tensor, which: Tensor) -> TopK:
+        """Members, best first, from ``found`` heads and ranks of labels ``[b, k, t]``, the holes closed."""
+        b, k, t = heads.shape
+        members = self._heads_in_place(heads.movedim(1, 0))
+        if self.labels is not None:
+            arc = heads.clamp_min(0) * (t + 1) + torch.arange(1, t + 1)
+            labels = which.flatten(1, 3).gather(1, (arc * which.shape[-1] + ranks.clamp_min(0)).flatten(1))
+            labels = self._words_in_place(labels.reshape(b, k, t).movedim(1, 0))
+            members = torch.stack((members, torch.where(members < 0, -1, labels)), -1)
+        there = torch.arange(k)[:, None] < found
+        scores = torch.where(there.reshape(k, *self.batch_shape), self._added(members), NEVER)
+        order = scores.detach().sort(dim=0, descending=True, stable=True).indices
+        places = order.reshape(*order.shape, *(1 for _ in members.shape[order.dim() :])).expand(members.shape)
+        return TopK(scores.gather(0, order), members.gather(0, places))
+
+    def _n_labels(self) -> int:
+        return 0 if self.labels is None else self.labels.shape[-1]
+
+    # --- helpers --------------------------------------------------------------------------------------------
+
+    def _has_too_many_roots_for(self, other: Structured) -> Tensor:
+        """Where some tree has several roots and ``other`` allows one alone."""
+        if not isinstance(other, DependencyTree) or self.single_root or not other.single_root:
+            return torch.zeros((), dtype=torch.bool, device=self.arcs.device)
+        roots = torch.zeros_like(self.arcs)
+        roots[..., 0, :] = 1.0
+        counted = self._like(torch.where(self.arc_scores().detach() > NEVER, roots, NEVER), None)
+        return counted.max() > 1.5
+
+    def _apply(self, constraint: ArcConstraint) -> None:
+        if constraint.arcs is not None:
+            object.__setattr__(self, "arcs", forbid("arcs", self.arcs, constraint.arcs))
+        if constraint.labels is not None:
+            if self.labels is None:
+                raise ShapeError("the constraint is on labels, but the arcs of these trees have none: give labels=…")
+            object.__setattr__(self, "labels", forbid("labels", self.labels, constraint.labels))
+
+    def _check_shapes(self) -> None:
+        if self.arcs.dim() < 2 or self.arcs.shape[-1] != self.arcs.shape[-2] or self.arcs.shape[-1] < 2:
+            raise ShapeError(
+                f"arcs must have the axes [*batch, n, n], where node 0 is the root and n - 1 ≥ 1 is the number of "
+                f"words, but their shape is {list(self.arcs.shape)}"
+            )
+        *batch, n, _ = self.arcs.shape
+        axes = {"labels": (n, n, -1), "lengths": (), "mask": (n - 1,)}
+        for name, own in axes.items():
+            given: Tensor | None = getattr(self, name)
+            if given is not None and not _fits(given.shape, batch, own):
+                named = [*batch, *("k" if size < 0 else size for size in own)]
+                raise ShapeError(
+                    f"{name} must have the axes {named}, or fewer of the batch, to go with arcs of shape "
+                    f"{[*batch, n, n]}, but their shape is {list(given.shape)}"
+                )
+
+
+def _fits(shape: Sequence[int], batch: Sequence[int], own: Sequence[int]) -> bool:
+    """Whether a shape ends in its own axes, where -1 is any size but 0, and those before broadcast to the batch."""
+    lead, rest = shape[: len(shape) - len(own)], shape[len(shape) - len(own) :]
+    if len(shape) < len(own) or len(lead) > len(batch):
+        return False
+    if any(a != b and (b >= 0 or a == 0) for a, b in zip(rest, own, strict=True)):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(lead), reversed(batch), strict=False))
+
+
+def _at_words(x: Tensor, root: int | bool) -> Tensor:
+    """``[..., t]`` to ``[..., t + 1]``, with a value for the root in front."""
+    return torch.cat((torch.full_like(x[..., :1], root), x), dim=-1)
+
+
+def _reordered(arcs: Tensor, order: Tensor) -> Tensor:
+    """Both axes of ``[..., n, n]`` in another order, ``[..., n]``."""
+    order = order.expand(arcs.shape[:-1])
+    rows = arcs.gather(-2, order[..., :, None].expand(arcs.shape))
+    return rows.gather(-1, order[..., None, :].expand(arcs.shape))
+
+
+def _both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return a & b

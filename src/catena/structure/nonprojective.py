@@ -1,0 +1,144 @@
+r"""Non-projective dependency trees: any tree over the words, its arcs crossing or not.
+
+.. math::  Z = \det(L + \operatorname{diag} r), \qquad  L_{mm} = \sum_h w_{hm}, \quad L_{hm} = -w_{hm}
+
+by the matrix-tree theorem; :math:`w` are the weights of arcs between words, :math:`r` those from the root. It
+is no sum over a semiring, for the terms of a determinant have signs; each question has an algorithm of its
+own. Here the determinant is taken without a subtraction (:mod:`catena.kernels.matrix_tree_plain`), so that no
+digits are lost however far scores lie apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, replace
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.kernels.matrix_tree_plain import plain_log_partition, plain_marginals
+from catena.numerics import NEVER
+from catena.structure.backend import kernels_serve
+from catena.structure.base import TopK
+from catena.structure.constraints import Impossible
+from catena.structure.dependency import ArcConstraint, DependencyTree
+
+
+@dataclass(frozen=True, eq=False)
+class NonProjectiveTree(DependencyTree):
+    """A distribution over all dependency trees of a sentence.
+
+    Members are ``heads``: Int ``[*batch, t]``, the head of each word: 0 for the root, else a word's number,
+    counted from 1 (the HEAD column of CoNLL-U); -1 where there is no word. With labels ``[*batch, t, 2]``:
+    head and label. Parts and marginals are ``[*batch, n, n]``, with labels ``[*batch, n, n, k]``, where ``n =
+    t + 1``.
+
+    Args:
+        arcs: ``arcs[..., h, m]`` is the score of the arc from head ``h`` to word ``m``; node 0 is the root.
+            What it holds for ``m = 0`` and for ``h = m`` is not read.
+        labels: ``labels[..., h, m, q]`` is the score of label ``q`` on that arc, added to it. None: no
+        labels.
+        lengths: number of words in each sentence; all of them if omitted.
+        mask: True where a word is real. A hole takes no part in the tree.
+        single_root: whether exactly one word hangs from the root, as in Universal Dependencies, or one or
+        more.
+        constraint: the arcs and labels that are allowed; the distribution is conditioned on it.
+        impossible: what to do when the constraint allows no tree: raise an error, or let log Z be -inf.
+
+    A sentence of no words has one member, the empty tree, with score 0.
+
+    Time O(t³ + t² k) for sums, O(t² k) for the best tree and each of the k best; memory O(t² k). Koo et al.
+    (2007); McDonald et al. (2005); Zmigrod et al. (2020, 2021).
+    """
+
+    arcs: Float[Tensor, "*batch n n"]
+    labels: Float[Tensor, "*#batch n n k"] | None = None
+    lengths: Int[Tensor, "*#batch"] | None = None
+    mask: Bool[Tensor, "*#batch t"] | None = None
+    single_root: bool = True
+    constraint: InitVar[ArcConstraint | None] = None
+    impossible: InitVar[Impossible] = "error"
+
+    def given(self, constraint: ArcConstraint, impossible: Impossible = "error") -> NonProjectiveTree:
+        """This distribution conditioned on a constraint."""
+        return replace(self, constraint=constraint, impossible=impossible)
+
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        rows = (*self._rows(), self.single_root)
+        if not kernels_serve(*self.score_tensors()):
+            return plain_log_partition(*rows).reshape(self.batch_shape)
+        from catena.kernels.matrix_tree import log_partition
+
+        return log_partition(*rows).reshape(self.batch_shape)
+
+    def gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
+        """log Z and its gradients by the score tensors with these numbers, summed over the batch.
+
+        The plain program has them by its own formula: a derivative of the elimination would subtract.
+        """
+        if kernels_serve(*self.score_tensors()):
+            return super().gradients(wanted)
+        tensors = self.score_tensors()
+
+        def arcs(*chosen: Tensor) -> Tensor:
+            return self._replaced(wanted, chosen)._rows()[0]
+
+        chances = plain_marginals(*self._rows(), self.single_root)
+        pull = torch.func.vjp(arcs, *(cast(Tensor, tensors[i]) for i in wanted))[1]
+        return self.log_partition(), pull(chances)
+
+    def argmax(self) -> Int[Tensor, "..."]:
+        if kernels_serve(*self.score_tensors()):
+            from catena.kernels.arborescence import best
+        else:
+            from catena.structure.nonprojective_search import best
+        return self._with_best_labels(self._heads_in_place(best(*self._best_rows(), self.single_root)))
+
+    def topk(self, k: int) -> TopK:
+        if kernels_serve(*self.score_tensors()):
+            from catena.kernels.arborescence import top
+        else:
+            from catena.structure.nonprojective_search import top
+        scores, lengths, which = self._ranked_rows(k)
+        return self._top(*top(scores, lengths, self.single_root, k), which)
+
+    # --- what the shared parts ask for ----------------------------------------------------------------------
+
+    def _like(self, arcs: Tensor, labels: Tensor | None) -> NonProjectiveTree:
+        return NonProjectiveTree(arcs, labels, self.lengths, self.mask, self.single_root)
+
+    def _allows(self, heads: Tensor, real: Tensor) -> Tensor:
+        return torch.ones_like(real[..., 0])
+
+    def _arc_marginals(self, arcs: Tensor, lengths: Tensor) -> Tensor:
+        from catena.kernels.matrix_tree import log_partition_and_marginals
+
+        return log_partition_and_marginals(arcs, lengths, self.single_root)[1]
+
+    def _sampled_heads(self, n: int, generator: torch.Generator | None) -> Tensor:
+        arcs, lengths = (x.detach() for x in self._rows())
+        if not kernels_serve(*self.score_tensors()):
+            return self._heads_in_place(_plain_sample(arcs, lengths, self.single_root, n, generator))
+        from catena.kernels.matrix_tree_sample import sample
+
+        seeds = torch.randint(2**62, (n, len(arcs)), generator=generator)
+        return self._heads_in_place(sample(arcs, lengths, self.single_root, seeds))
+
+
+def _plain_sample(
+    arcs: Tensor, lengths: Tensor, single_root: bool, n: int, generator: torch.Generator | None
+) -> Tensor:
+    """Heads ``[n, b, t]``, drawn word by word, each given those before it."""
+    b, nodes, _ = arcs.shape
+    arcs, lengths = arcs.double().repeat(n, 1, 1), lengths.repeat(n)
+    heads = torch.full((n * b, nodes - 1), -1)
+    for m in range(1, nodes):
+        reach = plain_marginals(arcs, lengths, single_root)[:, :, m].cumsum(-1)
+        drawn = torch.rand(n * b, dtype=reach.dtype, device=reach.device, generator=generator) * reach[:, -1]
+        head = (reach <= drawn[:, None]).sum(-1)
+        heads[:, m - 1] = torch.where(reach[:, -1] > 0, head, -1)
+        kept = torch.arange(nodes, device=arcs.device) == head[:, None]
+        arcs[:, :, m] = torch.where(kept, arcs[:, :, m], NEVER)
+    return heads.reshape(n, b, nodes - 1)

@@ -1,0 +1,175 @@
+r"""Projective dependency trees: no two arcs cross, summed by Eisner's algorithm.
+
+.. math::
+    I_{hm} = a_{hm} \sum_{k=i}^{j-1} C_{ik}\, C_{j,k+1} \quad (\{i, j\} = \{h, m\},\ i < j), \qquad
+    C_{he} = \sum_{m \in (h, e]} I_{hm}\, C_{me}
+
+``C[h, e]`` is the weight of all half-trees with head ``h`` that reach to ``e``, on either side; ``I[h, m]``
+of those whose last arc is from ``h`` to ``m``. Each tree is built in one way, so that every semiring counts
+it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+from catena.numerics import NEVER
+from catena.structure.backend import kernels_serve
+from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.constraints import Impossible
+from catena.structure.dependency import ArcConstraint, DependencyTree
+from catena.structure.semirings import Log, Semiring
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectiveTree(DependencyTree, SemiringProgram):
+    """A distribution over projective trees: every word between a head and its dependent descends from that
+    head.
+
+    Members are ``heads``: Int ``[*batch, t]``, the head of each word: 0 for the root, else a word's number,
+    counted from 1 (the HEAD column of CoNLL-U); -1 where there is no word. With labels ``[*batch, t, 2]``:
+    head and label. Parts and marginals are ``[*batch, n, n]``, with labels ``[*batch, n, n, k]``, where ``n =
+    t + 1``.
+
+    Args:
+        arcs: ``arcs[..., h, m]`` is the score of the arc from head ``h`` to word ``m``; node 0 is the root.
+            What it holds for ``m = 0`` and for ``h = m`` is not read.
+        labels: ``labels[..., h, m, q]`` is the score of label ``q`` on that arc, added to it. None: no
+        labels.
+        lengths: number of words in each sentence; all of them if omitted.
+        mask: True where a word is real. A hole takes no part in the tree.
+        single_root: whether exactly one word hangs from the root, as in Universal Dependencies, or one or
+        more.
+        constraint: the arcs and labels that are allowed; the distribution is conditioned on it.
+        impossible: what to do when the constraint allows no tree: raise an error, or let log Z be -inf.
+
+    A sentence of no words has one member, the empty tree, with score 0.
+
+    Time O(t³ + t² k), memory O(t² k). Eisner (1996); Kübler et al. (2009), section 4.1.
+    """
+
+    arcs: Float[Tensor, "*batch n n"]
+    labels: Float[Tensor, "*#batch n n k"] | None = None
+    lengths: Int[Tensor, "*#batch"] | None = None
+    mask: Bool[Tensor, "*#batch t"] | None = None
+    single_root: bool = True
+    constraint: InitVar[ArcConstraint | None] = None
+    impossible: InitVar[Impossible] = "error"
+
+    def given(self, constraint: ArcConstraint, impossible: Impossible = "error") -> ProjectiveTree:
+        """This distribution conditioned on a constraint."""
+        return replace(self, constraint=constraint, impossible=impossible)
+
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        if not kernels_serve(*self.score_tensors()):
+            return self.total(Log())
+        from catena.kernels.eisner import log_partition
+
+        return log_partition(*self._rows(), self.single_root).reshape(self.batch_shape)
+
+    def argmax(self) -> Int[Tensor, "..."]:
+        if not kernels_serve(*self.score_tensors()):
+            return SemiringProgram.argmax(self)
+        from catena.kernels.eisner_search import best
+
+        return self._with_best_labels(self._heads_in_place(best(*self._best_rows(), self.single_root)))
+
+    def topk(self, k: int) -> TopK:
+        if not kernels_serve(*self.score_tensors()):
+            return SemiringProgram.topk(self, k)
+        from catena.kernels.eisner_search import top
+
+        scores, lengths, which = self._ranked_rows(k)
+        return self._top(*top(scores, lengths, self.single_root, k), which)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
+        if not kernels_serve(*self.score_tensors()):
+            return SemiringProgram.sample(self, n, generator)
+        return DependencyTree.sample(self, n, generator)
+
+    # --- the program ----------------------------------------------------------------------------------------
+
+    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        arcs, labels = self._like(torch.where(self.readable(), self.arcs, NEVER), self.labels).lifted(semiring, values)
+        assert arcs is not None
+        if labels is not None:
+            arcs = semiring.sum(semiring.mul(arcs[..., None], labels), dim=-1)
+        arcs, lengths = self._closed(arcs)
+        reached = _half_trees_of_root(semiring, arcs, self.single_root)
+        total = reached[0]
+        for t, half in enumerate(reached):
+            total = torch.where(lengths == t, half, total)
+        return total
+
+    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "..."]:
+        arcs, labels = gradients
+        assert arcs is not None
+        best, heads = arcs[..., :, 1:].max(dim=-2)
+        heads = torch.where(best > 0.5, heads, -1)
+        if labels is None:
+            return heads
+        which = labels[..., :, 1:, :].sum(-3).argmax(-1)
+        return torch.stack((heads, torch.where(best > 0.5, which, -1)), dim=-1)
+
+    # --- what the shared parts ask for ----------------------------------------------------------------------
+
+    def _like(self, arcs: Tensor, labels: Tensor | None) -> ProjectiveTree:
+        return ProjectiveTree(arcs, labels, self.lengths, self.mask, self.single_root)
+
+    def _allows(self, heads: Tensor, real: Tensor) -> Tensor:
+        """Whether no two arcs cross. Words that are not real head themselves here, and such an arc crosses none."""
+        words = torch.arange(1, heads.shape[-1] + 1, device=heads.device)
+        low, high = torch.minimum(heads, words), torch.maximum(heads, words)
+        begins_inside = (low[..., :, None] < low[..., None, :]) & (low[..., None, :] < high[..., :, None])
+        return ~(begins_inside & (high[..., :, None] < high[..., None, :])).flatten(-2).any(-1)
+
+    def _arc_marginals(self, arcs: Tensor, lengths: Tensor) -> Tensor:
+        from catena.kernels.eisner import log_partition_and_marginals
+
+        return log_partition_and_marginals(arcs, lengths, self.single_root)[1]
+
+    def _sampled_heads(self, n: int, generator: torch.Generator | None) -> Tensor:
+        from catena.kernels.eisner_search import sample
+
+        arcs, lengths = self._rows()
+        uniforms = torch.rand((n, len(arcs), 2 * arcs.shape[-1]), dtype=torch.float64, generator=generator)
+        return self._heads_in_place(sample(arcs, lengths, self.single_root, uniforms))
+
+
+def _half_trees_of_root(semiring: Semiring, arcs: Tensor, single_root: bool) -> list[Tensor]:
+    """For every number of words, the total of the root's half-trees that reach as far: of all trees of these words."""
+    n = arcs.shape[-1]
+    # right[w][..., i]: the half-tree from its head i to i + w; left[w][..., i]: from its head i + w back to i. The
+    # other two are those whose last arc is the one between i and i + w.
+    right = [semiring.one((*semiring.shape(arcs)[:-2], n), arcs)]
+    left, right_arc, left_arc = list(right), list(right), list(right)
+    for w in range(1, n):
+        near, far = (
+            [right[k][..., : n - w] for k in range(w)],
+            [left[w - 1 - k][..., k + 1 : k + 1 + n - w] for k in range(w)],
+        )
+        joined = _summed(semiring, near, far)
+        if single_root:  # nothing may stand between the root and its only dependent but that one's own half-tree
+            joined = torch.cat((left[w - 1][..., 1:2], joined[..., 1:]), dim=-1)
+        right_arc.append(semiring.mul(joined, arcs.diagonal(w, -2, -1)))
+        left_arc.append(semiring.mul(joined, arcs.diagonal(-w, -2, -1)))
+        heads, tails = (
+            [right_arc[k][..., : n - w] for k in range(1, w + 1)],
+            [right[w - k][..., k : k + n - w] for k in range(1, w + 1)],
+        )
+        right.append(_summed(semiring, heads, tails))
+        heads, tails = (
+            [left_arc[w - k][..., k : k + n - w] for k in range(w)],
+            [left[k][..., : n - w] for k in range(w)],
+        )
+        left.append(_summed(semiring, heads, tails))
+    return [half[..., 0] for half in right]
+
+
+def _summed(semiring: Semiring, a: list[Tensor], b: list[Tensor]) -> Tensor:
+    return semiring.dot(torch.stack(a, dim=-1), torch.stack(b, dim=-1), dim=-1)
