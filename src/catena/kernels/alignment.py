@@ -1,0 +1,182 @@
+"""Sums over alignments on the CPU: log Z and its gradient in one pass, as operators of torch.
+
+Rows of the batch lie on the first axis: ``substitutions`` are ``[b, s, t]``, ``insertions`` ``[b, s + 1, t]`` or
+``[b, 1, t]``, ``deletions`` ``[b, s, t + 1]`` or ``[b, s, 1]``. All is computed in float64, whatever the dtype. Kept
+for the backward pass: the marginals, as many numbers as there are scores.
+
+The loops are in :mod:`catena.kernels.alignment_loops`. The second derivative is taken through
+:func:`plain_log_partition`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from catena.kernels.alignment_loops import sum_rows
+from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
+from catena.kernels.threads import in_row_blocks
+from catena.numerics import NEVER, log_sum_exp
+
+WORK = 10
+"""What a point of the grid costs, in multiplications."""
+
+
+def log_partition(
+    substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor
+) -> Tensor:
+    """log Z of every row."""
+    arguments = (substitutions, insertions, deletions, n_source, n_target)
+    if wants_gradient(*arguments):
+        return _sum_both_ways(*arguments)[0]
+    return _sum_one_way(*arguments)
+
+
+def log_partition_and_marginals(
+    substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor
+) -> tuple[Tensor, ...]:
+    """log Z of every row, and the probability of every substitution, insertion and deletion."""
+    arguments = (substitutions, insertions, deletions, n_source, n_target)
+    log_z, *marginals = _sum_both_ways(*arguments)
+    if not wants_gradient(*arguments):
+        return log_z, *marginals
+    return log_z, *_slopes(torch.ones_like(log_z), *arguments, *(x.detach() for x in marginals))
+
+
+def plain_log_partition(
+    substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor
+) -> Tensor:
+    """What the kernels compute, by plain log-sum-exp over diagonals; differentiable any number of times."""
+    b, s, t = substitutions.shape
+    paired = _by_diagonal(substitutions)
+    put, dropped = _by_diagonal(insertions.expand(b, s + 1, t)), _by_diagonal(deletions.expand(b, s, t + 1))
+    never = substitutions.new_full((b, 1), NEVER)
+    before = alpha = torch.cat((torch.zeros_like(never), never.expand(b, s)), dim=1)
+    total = substitutions.new_zeros(b)
+    for d in range(1, s + t + 1):
+        terms = [alpha + put[:, :, d - 1], torch.cat((never, alpha[:, :-1] + dropped[:, :, d - 1]), dim=1)]
+        if d > 1:
+            terms.append(torch.cat((never, before[:, :-1] + paired[:, :, d - 2]), dim=1))
+        before, alpha = alpha, log_sum_exp(torch.stack(terms), dim=0)
+        here = alpha.gather(1, n_source[:, None])[:, 0]
+        total = torch.where(n_source + n_target == d, here, total)
+    return total
+
+
+def _by_diagonal(x: Tensor) -> Tensor:
+    """``[:, i, d]`` is ``x[:, i, d - i]``, and -inf where that lies outside."""
+    b, m, n = x.shape
+    wide = torch.cat((x, x.new_full((b, m, m), NEVER)), dim=2).flatten(1)
+    return wide[:, : m * (m + n - 1)].unflatten(1, (m, m + n - 1))
+
+
+# --- operators ----------------------------------------------------------------------------------------------
+
+
+def ready(*arguments: Tensor) -> tuple[Any, ...]:
+    """Contiguous arrays, and lengths that fit."""
+    substitutions, insertions, deletions, n_source, n_target = (x.detach() for x in arguments)
+    n_source, n_target = n_source.clamp(0, substitutions.shape[1]), n_target.clamp(0, substitutions.shape[2])
+    return tuple(x.contiguous().numpy() for x in (substitutions, insertions, deletions, n_source, n_target))
+
+
+def _summed(both_ways: bool, *arguments: Tensor) -> tuple[Tensor, ...]:
+    b, s, t = arguments[0].shape
+    log_z = torch.empty(b, dtype=torch.float64)
+    marginals = [torch.zeros(x.shape if both_ways else (1, 1, 1), dtype=x.dtype) for x in arguments[:3]]
+    arrays, results = ready(*arguments), [x.numpy() for x in (log_z, *marginals)]
+    in_row_blocks(lambda low, high: sum_rows(*arrays, low, high, both_ways, *results), b, WORK * b * s * t)
+    return log_z.to(arguments[0].dtype), *marginals
+
+
+@torch.library.custom_op("catena::alignment_sum_one_way", mutates_args=())
+def _one_way(
+    substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor
+) -> Tensor:
+    return _summed(False, substitutions, insertions, deletions, n_source, n_target)[0]
+
+
+@torch.library.custom_op("catena::alignment_sum_both_ways", mutates_args=())
+def _both_ways(
+    substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    log_z, paired, put, dropped = _summed(True, substitutions, insertions, deletions, n_source, n_target)
+    return log_z, paired, put, dropped
+
+
+@torch.library.custom_op("catena::alignment_slopes", mutates_args=())
+def _slopes_op(
+    scale: Tensor,
+    substitutions: Tensor,
+    insertions: Tensor,
+    deletions: Tensor,
+    n_source: Tensor,
+    n_target: Tensor,
+    paired: Tensor,
+    put: Tensor,
+    dropped: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    each = scale[:, None, None]
+    return each * paired, each * put, each * dropped
+
+
+@_one_way.register_fake
+def _(substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor) -> Tensor:
+    return substitutions.new_empty(substitutions.shape[0])
+
+
+@_both_ways.register_fake
+def _(substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor) -> Any:
+    scores = (substitutions, insertions, deletions)
+    return substitutions.new_empty(substitutions.shape[0]), *(x.new_empty(x.shape) for x in scores)
+
+
+@_slopes_op.register_fake
+def _(scale: Tensor, *inputs: Tensor) -> Any:
+    return tuple(x.new_empty(x.shape) for x in inputs[:3])
+
+
+for _op in (_one_way, _both_ways, _slopes_op):
+    fold_vmap(_op)
+
+
+# --- derivatives --------------------------------------------------------------------------------------------
+
+
+def _keep_inputs(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _keep_all(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(*inputs, *output[1:])
+
+
+def _back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    inputs = ctx.saved_tensors
+    return *_slopes(grad, *inputs, *_sum_both_ways(*inputs)[1:]), None, None
+
+
+def _back_both_ways(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+    if grad is None:
+        return (None,) * 5
+    return *_slopes(grad, *ctx.saved_tensors), None, None
+
+
+def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    scale, *scores = ctx.saved_tensors[:4]
+    lengths = ctx.saved_tensors[4:6]
+
+    def slopes(scale: Tensor, *scores: Tensor) -> Any:
+        return cast(Any, torch.func.vjp(lambda *x: plain_log_partition(*x, *lengths), *scores))[1](scale)
+
+    by_inputs = cast(Any, torch.func.vjp(slopes, scale, *scores))[1](grads)
+    return *by_inputs, *(None for _ in range(5))
+
+
+_sum_one_way = differentiable(_one_way, _keep_inputs, _back_one_way)
+_sum_both_ways = differentiable(_both_ways, _keep_all, _back_both_ways)
+_slopes = differentiable(_slopes_op, _keep_inputs, _back_slopes)

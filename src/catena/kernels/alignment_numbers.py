@@ -1,0 +1,95 @@
+"""Numbers of unbounded range, many at a time: ``m × 2^e`` with two floats, ``e`` a whole number.
+
+Both halves are floats, so that all there is to do (multiply the ``m``, add the ``e``, take the greater ``e``, shift by
+powers of two) are vector instructions of any processor, and exact but for the roundings of products and sums. Sums
+over alignments need then neither logarithms nor a rescue. Zero is m = 0 and e = :data:`NOWHERE`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from catena.kernels.compiled import inlined
+
+NOWHERE = -1e18
+"""The exponent of zero: below all others, and sums of many of them are no trouble."""
+
+LN2 = math.log(2)
+LOG2_E = 1 / LN2
+# ln 2 in two parts; the first has so few bits that e times it is exact.
+LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13 = (1 / math.factorial(n) for n in range(2, 14))
+
+BITS, BIAS = 52, 1023
+FRACTION = (1 << BITS) - 1
+WHOLE = 1.5 * 2.0**BITS
+"""Added to a whole number, it leaves that number in the last bits."""
+WHOLE_BITS, WHOLE_OF_BITS = 0x4330000000000000, 2.0**BITS
+"""The bits of 2^52, whose last bits are a whole number's."""
+HALF_BITS = (BIAS - 1) << BITS
+LEAST = -1022.0
+
+
+def _same_bits(to: Any, of: Any) -> Any:
+    """A function for compiled loops that reads the bits of one type as another."""
+
+    def rule(_: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.bitcast(arguments[0], context.get_value_type(to))
+
+        return to(of), generate
+
+    return intrinsic(rule)
+
+
+_float_of = _same_bits(types.float64, types.int64)
+_bits_of = _same_bits(types.int64, types.float64)
+
+
+@inlined()
+def two_to(e: float) -> float:
+    """2^e for whole e ≤ 0; 0 below 2^-1022."""
+    bounded = e if e > LEAST else LEAST
+    power = _float_of(_bits_of(bounded + (WHOLE + BIAS)) << BITS)
+    return power if e > LEAST else 0.0
+
+
+@inlined()
+def mantissa(x: float) -> float:
+    """The ``m`` of a positive float, 1/2 ≤ m < 1; what is not positive stays as it is."""
+    inside = _float_of((_bits_of(x) & FRACTION) | HALF_BITS)
+    return inside if x > 0 else x
+
+
+@inlined()
+def exponent(x: float, e: float) -> float:
+    """The exponent of a positive float x times 2^e, when its ``m`` is taken out; NOWHERE for 0."""
+    found = _float_of((_bits_of(x) >> BITS) | WHOLE_BITS) - (WHOLE_OF_BITS + (BIAS - 1)) + e
+    return found if x > 0 else NOWHERE
+
+
+@inlined({"contract"})
+def exp_mantissa(x: float, e: float) -> float:
+    """exp(x) / 2^e, where e is that of :func:`exp_exponent`; between 0.7 and 1.42, or 0 for -inf."""
+    r = (x - e * LN2_HIGH) - e * LN2_LOW
+    p = ((((D13 * r + D12) * r + D11) * r + D10) * r + D9) * r + D8
+    p = (((((p * r + D7) * r + D6) * r + D5) * r + D4) * r + D3) * r + D2
+    p = (p * r + 1.0) * r + 1.0
+    return 0.0 if x == -np.inf else p
+
+
+@inlined()
+def exp_exponent(x: float) -> float:
+    """The whole number nearest to x / ln 2; NOWHERE for -inf."""
+    return NOWHERE if x == -np.inf else np.floor(x * LOG2_E + 0.5)
+
+
+@inlined()
+def log_of(m: float, e: float) -> float:
+    """The natural logarithm of m × 2^e."""
+    return -np.inf if m == 0 else np.log(m) + e * LN2

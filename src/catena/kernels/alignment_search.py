@@ -1,0 +1,243 @@
+"""The best alignments, the k best, and samples, on the CPU. No back-pointers are kept: the way back asks again.
+
+Arguments are those of :mod:`catena.kernels.alignment`; the loops know float64 alone, so that they are compiled once.
+Alignments are written as lists of operations: 0 substitutes, 1 inserts, 2 deletes, and -1 fills the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from catena.kernels.alignment import WORK, ready
+from catena.kernels.alignment_loops import FUSED, ROWS, forward
+from catena.kernels.compiled import called, compiled
+from catena.kernels.ops import fold_vmap
+from catena.kernels.threads import in_row_blocks
+
+
+@called()
+def put_in_front(operations: Any, n: int) -> None:
+    """A list that was written from its end: its ``n`` operations lie at the end, and are to lie in front."""
+    width = operations.shape[0]
+    for place in range(n):
+        operations[place] = operations[width - n + place]
+    for place in range(n, width):
+        operations[place] = -1
+
+
+@called()
+def _column(scores: Any, j: int) -> int:
+    return j if scores.shape[2] > 1 else 0
+
+
+@called()
+def _row(scores: Any, i: int) -> int:
+    return i if scores.shape[1] > 1 else 0
+
+
+@called()
+def _best_points(substitutions: Any, insertions: Any, deletions: Any, r: int, n: int, m: int, best: Any) -> None:
+    """``best[i, j]``: the score of the best way to each point."""
+    for i in range(n + 1):
+        a = _row(insertions, i)
+        for j in range(m + 1):
+            best[i, j] = -np.inf
+        if i == 0:
+            best[0, 0] = 0.0
+        else:
+            for j in range(m):
+                best[i, j + 1] = best[i - 1, j] + substitutions[r, i - 1, j]
+            for j in range(m + 1):
+                value = best[i - 1, j] + deletions[r, i - 1, _column(deletions, j)]
+                best[i, j] = value if value > best[i, j] else best[i, j]
+        top = best[i, 0]
+        for j in range(m):
+            top += insertions[r, a, j]
+            top = top if top > best[i, j + 1] else best[i, j + 1]
+            best[i, j + 1] = top
+
+
+@compiled("d3", "d3", "d3", "i1", "i1", "i", "i", "i2")
+def best_rows(
+    substitutions: Any, insertions: Any, deletions: Any, n_source: Any, n_target: Any, low: int, high: int,
+    operations: Any,
+) -> None:  # fmt: skip
+    """The best alignment of each row; -1 behind its last operation and where none is possible."""
+    s, t = substitutions.shape[1:]
+    best = np.empty((s + 1, t + 1))
+    for r in range(low, high):
+        i, j, place = n_source[r], n_target[r], s + t
+        _best_points(substitutions, insertions, deletions, r, i, j, best)
+        if best[i, j] == -np.inf:
+            operations[r, :] = -1
+            continue
+        while i > 0 or j > 0:
+            place -= 1
+            if i > 0 and j > 0 and best[i - 1, j - 1] + substitutions[r, i - 1, j - 1] == best[i, j]:
+                operations[r, place] = 0
+                i, j = i - 1, j - 1
+            elif j > 0 and best[i, j - 1] + insertions[r, _row(insertions, i), j - 1] == best[i, j]:
+                operations[r, place] = 1
+                j -= 1
+            else:
+                operations[r, place] = 2
+                i -= 1
+        put_in_front(operations[r], s + t - place)
+
+
+# --- the k best ---------------------------------------------------------------------------------------------
+
+
+@called()
+def _ranked(
+    substitutions: Any, insertions: Any, deletions: Any, r: int, i: int, j: int, best: Any, scores: Any, ways: Any
+) -> int:  # fmt: skip
+    """The best ways (operation, rank before it) to a point, best first, and how many there are: three lists merged."""
+    heads, gains, k = np.zeros(3, np.int64), np.empty(3), scores.shape[0]
+    gains[0] = substitutions[r, i - 1, j - 1] if i > 0 and j > 0 else -np.inf
+    gains[1] = insertions[r, _row(insertions, i), j - 1] if j > 0 else -np.inf
+    gains[2] = deletions[r, i - 1, _column(deletions, j)] if i > 0 else -np.inf
+    for rank in range(k):
+        top, choice = -np.inf, -1
+        for way in range(3):
+            if gains[way] > -np.inf and heads[way] < k:
+                a, b = i - (way != 1), j - (way != 2)
+                value = best[a, b, heads[way]] + gains[way]
+                if value > top:
+                    top, choice = value, way
+        if choice < 0:
+            return rank
+        scores[rank] = top
+        ways[rank, 0], ways[rank, 1] = choice, heads[choice]
+        heads[choice] += 1
+    return k
+
+
+@compiled("d3", "d3", "d3", "i1", "i1", "i", "i", "i3", "i1")
+def top_rows(
+    substitutions: Any, insertions: Any, deletions: Any, n_source: Any, n_target: Any, low: int, high: int,
+    operations: Any, found: Any,
+) -> None:  # fmt: skip
+    """The best alignments of each row into ``operations[r, n]``, best first, and how many there are."""
+    s, t = substitutions.shape[1:]
+    k = operations.shape[1]
+    best = np.empty((s + 1, t + 1, k))
+    scores, ways = np.empty(k), np.empty((k, 2), np.int64)
+    for r in range(low, high):
+        n, m = n_source[r], n_target[r]
+        for i in range(n + 1):
+            for j in range(m + 1):
+                count = 1
+                scores[0] = 0.0
+                if i > 0 or j > 0:
+                    count = _ranked(substitutions, insertions, deletions, r, i, j, best, scores, ways)
+                for rank in range(k):
+                    best[i, j, rank] = scores[rank] if rank < count else -np.inf
+        found[r] = 0
+        operations[r, :, :] = -1
+        while found[r] < k and best[n, m, found[r]] > -np.inf:
+            i, j, rank, place = n, m, found[r], s + t
+            while i > 0 or j > 0:
+                _ranked(substitutions, insertions, deletions, r, i, j, best, scores, ways)
+                place -= 1
+                way, rank = ways[rank, 0], ways[rank, 1]
+                operations[r, found[r], place] = way
+                i, j = i - (way != 1), j - (way != 2)
+            put_in_front(operations[r, found[r]], s + t - place)
+            found[r] += 1
+
+
+# --- samples ------------------------------------------------------------------------------------------------
+
+
+@compiled("d3", "d3", "d3", "i1", "i1", "i", "i", "d3", "i3", fastmath=FUSED)
+def sample_rows(
+    substitutions: Any, insertions: Any, deletions: Any, n_source: Any, n_target: Any, low: int, high: int,
+    uniforms: Any, operations: Any,
+) -> None:  # fmt: skip
+    """``operations[n, r]``: alignments drawn by ``uniforms[n, r]``, a number for each operation, the last one first."""
+    s, t = substitutions.shape[1:]
+    w, shares = np.zeros((ROWS, t + 1)), np.empty((3, s + 1, t + 1))
+    for r in range(low, high):
+        log_z = forward(substitutions, insertions, deletions, r, n_source[r], n_target[r], True, w, shares)
+        for n in range(operations.shape[0]):
+            i, j, place = n_source[r], n_target[r], s + t
+            while (i > 0 or j > 0) and log_z > -np.inf:
+                place -= 1
+                # The shares sum to 1 but for rounding; the last one above 0 takes what is over.
+                way = 0
+                left = uniforms[n, r, place] - shares[0, i, j]
+                for o in range(1, 3):
+                    if left >= 0 and shares[o, i, j] > 0:
+                        way = o
+                        left -= shares[o, i, j]
+                operations[n, r, place] = way
+                i, j = i - (way != 1), j - (way != 2)
+            put_in_front(operations[n, r], s + t - place)
+
+
+# --- operators ----------------------------------------------------------------------------------------------
+
+
+@torch.library.custom_op("catena::alignment_best", mutates_args=())
+def best(substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor) -> Tensor:
+    """The operations of the best alignment of each row, ``[b, s + t]``."""
+    b, s, t = substitutions.shape
+    operations = torch.empty((b, s + t), dtype=torch.int64)
+    arrays = ready(substitutions.double(), insertions.double(), deletions.double(), n_source, n_target)
+    result = operations.numpy()
+    in_row_blocks(lambda low, high: best_rows(*arrays, low, high, result), b, WORK * b * s * t)
+    return operations
+
+
+@torch.library.custom_op("catena::alignment_top", mutates_args=())
+def top(
+    substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor, k: int
+) -> tuple[Tensor, Tensor]:
+    """The operations of the ``k`` best alignments of each row, ``[b, k, s + t]``, and how many of them there are."""
+    b, s, t = substitutions.shape
+    operations, found = torch.empty((b, k, s + t), dtype=torch.int64), torch.empty(b, dtype=torch.int64)
+    arrays = ready(substitutions.double(), insertions.double(), deletions.double(), n_source, n_target)
+    results = operations.numpy(), found.numpy()
+    in_row_blocks(lambda low, high: top_rows(*arrays, low, high, *results), b, WORK * k * b * s * t)
+    return operations, found
+
+
+@best.register_fake
+def _(substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor) -> Tensor:
+    b, s, t = substitutions.shape
+    return substitutions.new_empty((b, s + t), dtype=torch.int64)
+
+
+@top.register_fake
+def _(
+    substitutions: Tensor, insertions: Tensor, deletions: Tensor, n_source: Tensor, n_target: Tensor, k: int
+) -> tuple[Tensor, Tensor]:
+    b, s, t = substitutions.shape
+    return substitutions.new_empty((b, k, s + t), dtype=torch.int64), substitutions.new_empty(b, dtype=torch.int64)
+
+
+fold_vmap(best)
+fold_vmap(top)
+
+
+def sample(
+    substitutions: Tensor,
+    insertions: Tensor,
+    deletions: Tensor,
+    n_source: Tensor,
+    n_target: Tensor,
+    uniforms: Tensor,
+) -> Tensor:
+    """Alignments drawn from each row, ``[n, b, s + t]``, by uniform numbers of that shape."""
+    b, s, t = substitutions.shape
+    operations = torch.empty(uniforms.shape, dtype=torch.int64)
+    arrays = ready(substitutions.double(), insertions.double(), deletions.double(), n_source, n_target)
+    results = uniforms.contiguous().numpy(), operations.numpy()
+    work = WORK * b * (s * t + len(uniforms) * (s + t))
+    in_row_blocks(lambda low, high: sample_rows(*arrays, low, high, *results), b, work)
+    return operations

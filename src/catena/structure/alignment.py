@@ -1,0 +1,353 @@
+r"""Alignments: the ways to make one sequence of another by substitutions, insertions and deletions.
+
+.. math::  p(y) \propto \exp \Big( \sum_{(i, j) \in \mathrm{sub}(y)} a_{ij} + \sum_{(i, j) \in \mathrm{ins}(y)} b_{ij}
+           + \sum_{(i, j) \in \mathrm{del}(y)} c_{ij} \Big)
+
+A member is an order of operations: to insert and then delete is another than to delete and then insert. Where that
+difference has no meaning, see :class:`catena.structure.alignment_one_to_one.OneToOne`. With costs of one as scores of
+minus one, the best member is the edit distance; with visited cells scored alone, it is dynamic time warping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from catena.errors import ShapeError
+from catena.numerics import NEVER
+from catena.structure.alignment_constraints import AlignmentConstraint
+from catena.structure.alignment_operations import (
+    DELETE,
+    INSERT,
+    SUBSTITUTE,
+    Operations,
+    behind_zero,
+    list_of,
+    look_up,
+    marked,
+    skewed,
+    steps_of,
+)
+from catena.structure.backend import kernels_serve
+from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.constraints import Impossible, check_possible
+from catena.structure.semirings import Log, Semiring
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment(SemiringProgram):
+    """A distribution over alignments of a source of ``s`` positions with a target of ``t``.
+
+    Members are ``operations``: Int ``[*batch, s + t]``, 0 to substitute, 1 to insert, 2 to delete, and -1 behind the
+    last. Parts and marginals are ``[*batch, s, t]``, the alignment matrix of substitutions; for all three kinds see
+    :meth:`operation_marginals`.
+
+    Args:
+        substitutions: ``[..., i, j]`` is the score of aligning source position ``i`` with target position ``j``.
+        insertions: ``[..., i, j]``, with ``s + 1`` rows, is the score of inserting target position ``j`` when ``i``
+            source positions are used up. Either axis may have size 1, where the score does not depend on it: then
+            time and memory are saved. None: insertions add nothing.
+        deletions: ``[..., i, j]``, with ``t + 1`` columns, is the score of deleting source position ``i`` when ``j``
+            target positions are used up; sizes of 1 and None as for insertions.
+        source_lengths: number of real source positions in each pair; all of them if omitted.
+        target_lengths: number of real target positions in each pair; all of them if omitted.
+        constraint: the operations that are allowed; the distribution is conditioned on it.
+        impossible: what to do when the constraint allows no alignment: raise an error, or let log Z be -inf.
+
+    Two empty sequences have one member, the empty list, with score 0.
+
+    Time and memory O(s t). Ristad & Yianilos (1998), section 2; McCallum et al. (2005), section 3.
+    """
+
+    substitutions: Float[Tensor, "*batch s t"]
+    insertions: Float[Tensor, "*#batch _ _"] | None = None
+    deletions: Float[Tensor, "*#batch _ _"] | None = None
+    source_lengths: Int[Tensor, "*#batch"] | None = None
+    target_lengths: Int[Tensor, "*#batch"] | None = None
+    constraint: InitVar[AlignmentConstraint | None] = None
+    impossible: InitVar[Impossible] = "error"
+
+    ranks: ClassVar[tuple[int, ...]] = (2, 2, 2)
+
+    def __post_init__(self, constraint: AlignmentConstraint | None, impossible: Impossible) -> None:
+        for name in ("insertions", "deletions"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, self.substitutions.new_zeros(1, 1))
+        self._check_shapes()
+        if constraint is not None:
+            for name, scores in constraint.applied(*self._spread_over(self.batch_shape).score_tensors()).items():
+                object.__setattr__(self, name, scores)
+            check_possible(self, impossible)
+
+    @classmethod
+    def edit(
+        cls,
+        source: Int[Tensor, "*batch s"],
+        target: Int[Tensor, "*batch t"],
+        substitutions: Float[Tensor, "v w"],
+        insertions: Float[Tensor, " w"] | None = None,
+        deletions: Float[Tensor, " v"] | None = None,
+        source_lengths: Int[Tensor, "*batch"] | None = None,
+        target_lengths: Int[Tensor, "*batch"] | None = None,
+    ) -> Alignment:
+        """Alignments of two sequences of symbols, scored by tables of symbols: a weighted edit distance.
+
+        Args:
+            source: ids of symbols; what stands beyond a length may be anything, also negative.
+            target: likewise.
+            substitutions: ``[a, b]`` is the score of putting ``b`` for ``a``; of a match where they are the same.
+            insertions: ``[b]`` is the score of inserting ``b``.
+            deletions: ``[a]`` is the score of deleting ``a``.
+            source_lengths: number of symbols in each source; all of them if omitted.
+            target_lengths: number of symbols in each target; all of them if omitted.
+        """
+        source = source.clamp(0, substitutions.shape[0] - 1)
+        target = target.clamp(0, substitutions.shape[1] - 1)
+        return cls(
+            substitutions[source[..., :, None], target[..., None, :]],
+            None if insertions is None else insertions[target][..., None, :],
+            None if deletions is None else deletions[source][..., :, None],
+            source_lengths,
+            target_lengths,
+        )
+
+    @classmethod
+    def many_to_many(
+        cls,
+        scores: Float[Tensor, "*batch s t"],
+        source_lengths: Int[Tensor, "*batch"] | None = None,
+        target_lengths: Int[Tensor, "*batch"] | None = None,
+    ) -> Alignment:
+        """Walks over the cells of a table from its first to its last corner, by steps down, across or both.
+
+        ``scores[..., i, j]`` is the score of visiting a cell. A step across is an insertion, a step down a deletion.
+        The best walk is dynamic time warping; log Z is its soft form (Cuturi & Blondel 2017, section 2.1).
+        """
+        never = scores.new_full((), NEVER)
+        return cls(
+            scores,
+            torch.cat((never.expand_as(scores[..., :1, :]), scores), dim=-2),
+            torch.cat((never.expand_as(scores[..., :, :1]), scores), dim=-1),
+            source_lengths,
+            target_lengths,
+        )
+
+    @classmethod
+    def one_to_many(
+        cls,
+        scores: Float[Tensor, "*batch s t"],
+        source_lengths: Int[Tensor, "*batch"] | None = None,
+        target_lengths: Int[Tensor, "*batch"] | None = None,
+    ) -> Alignment:
+        """Segmentations of the target into ``s`` runs in order: run ``i`` is aligned with source position ``i``.
+
+        ``scores[..., i, j]`` is the score of target position ``j`` in the run of ``i``. No run is empty.
+        """
+        walks = cls.many_to_many(scores, source_lengths, target_lengths)
+        return replace(walks, deletions=scores.new_full((1, 1), NEVER))
+
+    # --- what it says of itself -----------------------------------------------------------------------------
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.substitutions.shape[:-2]
+
+    def score_tensors(self) -> Operations:
+        (s, t), (insertions, deletions) = self.substitutions.shape[-2:], self._gaps()
+        return Operations(
+            self.substitutions,
+            insertions.expand(*insertions.shape[:-2], s + 1, t),
+            deletions.expand(*deletions.shape[:-2], s, t + 1),
+        )
+
+    def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> Alignment:
+        substitutions, insertions, deletions = tensors
+        assert substitutions is not None
+        return Alignment(substitutions, insertions, deletions, self.source_lengths, self.target_lengths)
+
+    def from_parts(self, value: Tensor) -> Alignment:
+        if value.dim() < 2 or value.shape[-2:] != self.substitutions.shape[-2:]:
+            raise ShapeError(
+                f"a value of these alignments must end in the axes [s, t] = {list(self.substitutions.shape[-2:])}, but "
+                f"its shape is {list(value.shape)}; for values of insertions and deletions give an Alignment"
+            )
+        value = value.to(self.substitutions.dtype)
+        return Alignment(value, None, None, self.source_lengths, self.target_lengths)
+
+    def given(self, constraint: AlignmentConstraint, impossible: Impossible = "error") -> Alignment:
+        """This distribution conditioned on a constraint."""
+        return replace(self, constraint=constraint, impossible=impossible)
+
+    def score(self, y: Int[Tensor, "*batch n"]) -> Float[Tensor, "*batch"]:
+        steps = steps_of(y)
+        substituted, inserted, deleted = (look_up(x, steps.i, steps.j) for x in self.score_tensors())
+        picked = torch.where(y == SUBSTITUTE, substituted, torch.where(y == INSERT, inserted, deleted))
+        whole = steps.well_formed & (steps.s == self._source_lengths()) & (steps.t == self._target_lengths())
+        return torch.where(whole, torch.where(y >= 0, picked, 0.0).sum(-1), NEVER)
+
+    def parts(self, y: Int[Tensor, "*batch n"]) -> Float[Tensor, "*batch s t"]:
+        return marked(steps_of(y), SUBSTITUTE, *self.substitutions.shape[-2:]).to(self.substitutions.dtype)
+
+    def operation_parts(self, y: Int[Tensor, "*batch n"]) -> Operations:
+        """Members as 0/1 tensors in the shape of :meth:`operation_marginals`."""
+        steps, (s, t), dtype = steps_of(y), self.substitutions.shape[-2:], self.substitutions.dtype
+        kinds = ((SUBSTITUTE, s, t), (INSERT, s + 1, t), (DELETE, s, t + 1))
+        return Operations(*(marked(steps, *kind).to(dtype) for kind in kinds))
+
+    def pairs(self, y: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n 2"]:
+        """Members as rows ``(source, target)`` of positions, -1 on the side of a gap; both -1 behind the last."""
+        steps = steps_of(y)
+        source = torch.where((y == SUBSTITUTE) | (y == DELETE), steps.i, -1)
+        target = torch.where((y == SUBSTITUTE) | (y == INSERT), steps.j, -1)
+        return torch.stack((source, target), dim=-1)
+
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        if not kernels_serve(*self.score_tensors()):
+            return self.total(Log())
+        from catena.kernels.alignment import log_partition
+
+        return log_partition(*self._rows()).reshape(self.batch_shape)
+
+    def marginals(self) -> Float[Tensor, "*batch s t"]:
+        """``[..., i, j]`` is the probability that source position ``i`` is aligned with target position ``j``."""
+        return self.operation_marginals().substitutions
+
+    def operation_marginals(self) -> Operations:
+        """The probability of every substitution, insertion and deletion."""
+        if not kernels_serve(*self.score_tensors()):
+            return Operations(*self._spread_over(self.batch_shape).gradients([0, 1, 2])[1])
+        from catena.kernels.alignment import log_partition_and_marginals
+
+        rows = self._spread_over(self.batch_shape)._rows()
+        return Operations(*(x.reshape(*self.batch_shape, *x.shape[1:]) for x in log_partition_and_marginals(*rows)[1:]))
+
+    def cell_marginals(self) -> Float[Tensor, "*batch s t"]:
+        """``[..., i, j]`` is the probability that a walk visits the cell: that it comes to ``i + 1`` used up source
+        positions and ``j + 1`` of the target, by whatever operation.
+        """
+        substitutions, insertions, deletions = self.operation_marginals()
+        return substitutions + insertions[..., 1:, :] + deletions[..., :, 1:]
+
+    def argmax(self) -> Int[Tensor, "*batch n"]:
+        if not kernels_serve(*self.score_tensors()):
+            return super().argmax()
+        from catena.kernels.alignment_search import best
+
+        return best(*self._rows()).reshape(*self.batch_shape, -1)
+
+    def topk(self, k: int) -> TopK:
+        if not kernels_serve(*self.score_tensors()):
+            return super().topk(k)
+        from catena.kernels.alignment_search import top
+
+        operations, found = top(*self._rows(), k)
+        members = operations.transpose(0, 1).reshape(k, *self.batch_shape, -1)
+        ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
+        return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch m"]:
+        if not kernels_serve(*self.score_tensors()):
+            return super().sample(n, generator)
+        from catena.kernels.alignment_search import sample
+
+        rows, (s, t) = self._rows(), self.substitutions.shape[-2:]
+        uniforms = torch.rand(n, len(rows[0]), s + t, dtype=torch.float64, generator=generator)
+        return sample(*rows, uniforms).reshape(n, *self.batch_shape, s + t)
+
+    # --- the program ----------------------------------------------------------------------------------------
+
+    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        by_diagonal = [skewed(x, semiring) for x in self.lifted(semiring, values) if x is not None]
+        substitutions, insertions, deletions = by_diagonal
+        (s, t), batch = self.substitutions.shape[-2:], self.batch_shape
+        n, ends = self._source_lengths(), self._source_lengths() + self._target_lengths()
+        # alpha[..., i] sums what leads to the point of the diagonal with i used up source positions.
+        start = semiring.one((*batch, 1), insertions)
+        alpha = torch.cat((start, semiring.zero((*batch, s), insertions)), dim=-1)
+        before, total = alpha, start[..., 0]
+        for d in range(1, s + t + 1):
+            terms = [
+                semiring.mul(alpha, insertions[..., d - 1]),
+                behind_zero(semiring.mul(alpha[..., :-1], deletions[..., d - 1]), semiring),
+            ]
+            if d > 1:
+                paired = semiring.mul(before[..., :-1], substitutions[..., d - 2])
+                terms.append(behind_zero(paired, semiring))
+            before, alpha = alpha, semiring.sum(torch.stack(terms, dim=-1), dim=-1)
+            here = alpha.gather(-1, n[..., None].expand(*alpha.shape[:-1], 1))[..., 0]
+            total = torch.where(ends == d, here, total)
+        return total
+
+    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch n"]:
+        return list_of(Operations(*gradients))  # type: ignore[arg-type]
+
+    # --- helpers --------------------------------------------------------------------------------------------
+
+    def _gaps(self) -> tuple[Tensor, Tensor]:
+        assert self.insertions is not None
+        assert self.deletions is not None
+        return self.insertions, self.deletions
+
+    def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Scores and lengths on one batch axis. Insertions may keep one row for all, deletions one column."""
+        (s, t), batch = self.substitutions.shape[-2:], self.batch_shape
+        insertions, deletions = (x.to(self.substitutions.dtype) for x in self._gaps())
+        return (
+            self.substitutions.reshape(-1, s, t),
+            insertions.expand(*batch, -1, t).reshape(-1, insertions.shape[-2], t),
+            deletions.expand(*batch, s, -1).reshape(-1, s, deletions.shape[-1]),
+            self._source_lengths().reshape(-1),
+            self._target_lengths().reshape(-1),
+        )
+
+    def _source_lengths(self) -> Int[Tensor, "*batch"]:
+        return self._lengths(self.source_lengths, self.substitutions.shape[-2])
+
+    def _target_lengths(self) -> Int[Tensor, "*batch"]:
+        return self._lengths(self.target_lengths, self.substitutions.shape[-1])
+
+    def _lengths(self, lengths: Tensor | None, most: int) -> Tensor:
+        if lengths is None:
+            return torch.full(self.batch_shape, most, device=self.substitutions.device)
+        return lengths.to(torch.int64).expand(self.batch_shape)
+
+    def _check_shapes(self) -> None:
+        if self.substitutions.dim() < 2:
+            raise ShapeError(
+                f"substitutions must have the axes [*batch, s, t], but their shape is {list(self.substitutions.shape)}"
+            )
+        *batch, s, t = self.substitutions.shape
+        for name, own in {"insertions": (s + 1, t), "deletions": (s, t + 1)}.items():
+            shape = getattr(self, name).shape
+            sizes = zip(reversed(shape), reversed((*batch, *own)), strict=False)
+            if not 2 <= len(shape) <= len(batch) + 2 or any(a not in (1, b) for a, b in sizes):
+                raise ShapeError(
+                    f"{name} must have the axes {[*batch, *own]}, or 1 for some of them, to go with substitutions of "
+                    f"shape {[*batch, s, t]}, but their shape is {list(shape)}"
+                )
+        for name in ("source_lengths", "target_lengths"):
+            given: Tensor | None = getattr(self, name)
+            sizes = zip(reversed(given.shape if given is not None else ()), reversed(batch), strict=False)
+            if given is not None and (given.dim() > len(batch) or any(a not in (1, b) for a, b in sizes)):
+                raise ShapeError(f"{name} must have the batch axes {batch}, but theirs are {list(given.shape)}")
+
+
+def edit_distance(
+    source: Int[Tensor, "*batch s"],
+    target: Int[Tensor, "*batch t"],
+    source_lengths: Int[Tensor, "*batch"] | None = None,
+    target_lengths: Int[Tensor, "*batch"] | None = None,
+) -> Int[Tensor, "*batch"]:
+    """The fewest insertions, deletions and substitutions that make the target of the source. Levenshtein (1966).
+
+    >>> edit_distance(torch.tensor([1, 2, 3]), torch.tensor([1, 3, 3, 4]))
+    tensor(2)
+    """
+    differs = (source[..., :, None] != target[..., None, :]).double()
+    one = differs.new_full((1, 1), -1.0)
+    return (-Alignment(-differs, one, one, source_lengths, target_lengths).max()).long()
