@@ -33,6 +33,10 @@ class DivergentSumError(CatenaError, ArithmeticError):
     """An infinite sum (the closure of an element, the paths of a cyclic machine) that has no finite value."""
 
 
+class LimitError(CatenaError, RuntimeError):
+    """A result that would be larger, or a search longer, than the limit that was set for it."""
+
+
 class DivergedError(CatenaError, ArithmeticError):
     """Training went wrong in its numbers: the loss is nan or infinite."""
 

@@ -1,0 +1,225 @@
+r"""Distances over a weighted graph: log-sum-exp of all paths, or the best, from the initial weights to every
+state.
+
+Components are done in topological order. Inside a component with a cycle,
+
+* the best is found by relaxing arcs until nothing changes (Bellman 1958), and a cycle of score above 0 is
+  found out because something still does;
+* the sum solves :math:`x = b + x W`. Weights are first scaled by the best scores h,
+  :math:`W'_{ij} = \exp(w_{ij} + h_i - h_j) \le 1`, so that the best path to every state weighs 1: what
+  underflows could not have been seen in the result. Elimination without pivoting subtracts only in
+  :math:`1 - W'_{kk}`, which is above 0 for all k if and only if the sum converges.
+
+All numbers are float64, whatever the machine's are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float64, int64, njit
+
+from catena.kernels.lattice_graph import F1, I1, when_needed
+
+EPSILON = 2.0**-52
+
+
+@njit(nogil=True)
+def _log_add(values: Any, n: int) -> float:
+    top = -np.inf
+    for i in range(n):
+        top = max(top, values[i])
+    if top == -np.inf or top == np.inf:
+        return top
+    mass = 0.0
+    for i in range(n):
+        mass += np.exp(values[i] - top)
+    return top + np.log(mass)
+
+
+@njit(nogil=True)
+def _arrivals(
+    q: int, weight: Any, begins: Any, source: Any, starts: Any, arcs: Any, component: Any, distance: Any, terms: Any
+) -> int:
+    """The weights of all ways into ``q`` from other components, written to ``terms``; their number."""
+    terms[0] = begins[q]
+    n = 1
+    for j in range(starts[q], starts[q + 1]):
+        arc = arcs[j]
+        p = source[arc]
+        if component[p] != component[q]:
+            terms[n] = distance[p] + weight[arc]
+            n += 1
+    return n
+
+
+@njit(nogil=True)
+def _beats(new: float, old: float, last: float) -> bool:
+    """Whether a score is better by more than rounding: a cycle that adds up to 0 may come out above it."""
+    if old == -np.inf:
+        return new > -np.inf
+    return new > old + 4 * EPSILON * max(abs(old), abs(last))
+
+
+@njit(nogil=True)
+def _relaxed(
+    states: Any, weight: Any, source: Any, starts: Any, arcs: Any, component: Any, best: Any, through: Any
+) -> int:
+    """Best scores inside a cyclic component, given those of coming from outside; ``through[q]`` becomes the
+    last arc.
+
+    Returns the state after a cycle of score above 0, or -1.
+    """
+    for _ in range(len(states) + 1):
+        changed = -1
+        for q in states:
+            for j in range(starts[q], starts[q + 1]):
+                arc = arcs[j]
+                p = source[arc]
+                if component[p] == component[q] and _beats(best[p] + weight[arc], best[q], weight[arc]):
+                    best[q] = best[p] + weight[arc]
+                    through[q] = arc
+                    changed = q
+        if changed < 0:
+            return -1
+    return changed
+
+
+@njit(nogil=True)
+def _solved(
+    states: Any, place: Any, weight: Any, source: Any, starts: Any, arcs: Any, component: Any, h: Any, distance: Any
+) -> int:
+    """Sums inside a cyclic component. ``distance`` holds those of coming from outside, and becomes the whole.
+
+    Returns a state through which the sum diverges, or -1.
+    """
+    m = len(states)
+    W, b, size = np.zeros((m, m)), np.zeros(m), 1.0
+    for k in range(m):
+        q = states[k]
+        if h[q] == -np.inf:
+            continue
+        b[k] = np.exp(distance[q] - h[q])
+        for j in range(starts[q], starts[q + 1]):
+            arc = arcs[j]
+            p = source[arc]
+            if component[p] == component[q] and h[p] > -np.inf and weight[arc] > -np.inf:
+                W[place[p], k] += np.exp(weight[arc] + h[p] - h[q])
+                size = max(size, abs(weight[arc]), abs(h[p]), abs(h[q]))
+    least = 8 * EPSILON * (m + size)
+    for k in range(m):
+        left = 1.0 - W[k, k]
+        if not left > least:
+            return states[k]
+        W[k, k] = left
+        b[k] /= left
+        for j in range(k + 1, m):
+            if W[k, j] != 0.0:
+                b[j] += b[k] * W[k, j]
+        for i in range(k + 1, m):
+            if W[i, k] == 0.0:
+                continue
+            W[i, k] /= left
+            factor = W[i, k]
+            for j in range(k + 1, m):
+                W[i, j] += factor * W[k, j]
+    for k in range(m - 1, -1, -1):
+        for i in range(k + 1, m):
+            b[k] += b[i] * W[i, k]
+    for k in range(m):
+        q = states[k]
+        distance[q] = -np.inf if b[k] == 0.0 else h[q] + np.log(b[k])
+    return -1
+
+
+@when_needed(F1, F1, I1, I1, I1, I1, I1, I1, I1, F1)
+def log_distances(
+    weight: Any, begins: Any, source: Any, starts: Any, arcs: Any, component: Any, order: Any, bounds: Any,
+    cyclic: Any, distance: Any,
+) -> int:  # fmt: skip
+    """``distance[q]`` becomes the log of the summed weights of all paths to ``q``.
+
+    Returns a state through which the sum diverges, or -1.
+    """
+    n, most = len(begins), 1
+    for q in range(n):
+        most = max(most, starts[q + 1] - starts[q] + 1)
+    terms, h = np.empty(most), np.empty(n)
+    place, through = np.empty(n, np.int64), np.empty(n, np.int64)
+    for c in range(len(bounds) - 1):
+        states = order[bounds[c] : bounds[c + 1]]
+        possible = False
+        for k in range(len(states)):
+            q = states[k]
+            known = _arrivals(q, weight, begins, source, starts, arcs, component, distance, terms)
+            distance[q] = h[q] = _log_add(terms, known)
+            possible = possible or h[q] > -np.inf
+            place[q] = k
+        if not cyclic[c] or not possible:
+            continue
+        wrong = _relaxed(states, weight, source, starts, arcs, component, h, through)
+        if wrong < 0:
+            wrong = _solved(states, place, weight, source, starts, arcs, component, h, distance)
+        if wrong >= 0:
+            return wrong
+    return -1
+
+
+@when_needed(F1, F1, I1, I1, I1, I1, I1, I1, I1, F1, I1)
+def max_distances(
+    weight: Any, begins: Any, source: Any, starts: Any, arcs: Any, component: Any, order: Any, bounds: Any,
+    cyclic: Any, distance: Any, through: Any,
+) -> int:  # fmt: skip
+    """``distance[q]`` becomes the score of the best path to ``q``, and ``through[q]`` its last arc, -1 for
+    none.
+
+    Returns a state after a cycle of score above 0, or -1.
+    """
+    for c in range(len(bounds) - 1):
+        states = order[bounds[c] : bounds[c + 1]]
+        for q in states:
+            best, last = begins[q], -1
+            for j in range(starts[q], starts[q + 1]):
+                arc = arcs[j]
+                p = source[arc]
+                if component[p] != component[q] and distance[p] + weight[arc] > best:
+                    best, last = distance[p] + weight[arc], arc
+            distance[q], through[q] = best, last
+        if cyclic[c]:
+            wrong = _relaxed(states, weight, source, starts, arcs, component, distance, through)
+            if wrong >= 0:
+                return wrong
+    return -1
+
+
+@when_needed(F1, F1, F1, I1, I1, F1, F1, float64, F1, F1, F1)
+def log_slopes(
+    weight: Any, initial: Any, final: Any, source: Any, target: Any, there: Any, onward: Any, log_z: float,
+    by_weight: Any, by_initial: Any, by_final: Any,
+) -> None:  # fmt: skip
+    """How often each arc, each beginning and each end is expected, from the distances of both directions."""
+    for i in range(len(weight)):
+        by_weight[i] = _share(there[source[i]], weight[i], onward[target[i]], log_z)
+    for q in range(len(initial)):
+        by_initial[q] = _share(initial[q], onward[q], 0.0, log_z)
+        by_final[q] = _share(there[q], final[q], 0.0, log_z)
+
+
+@njit(nogil=True)
+def _share(a: float, b: float, c: float, log_z: float) -> float:
+    if a == -np.inf or b == -np.inf or c == -np.inf or log_z == -np.inf:
+        return 0.0
+    return np.exp(a + b + c - log_z)
+
+
+@when_needed(I1, I1, int64, I1)
+def traced(source: Any, through: Any, last: int, path: Any) -> int:
+    """The path that ``through`` spells backwards from ``last``, written to ``path``; its length."""
+    n, q = 0, last
+    while through[q] >= 0 and n < len(path):
+        path[n] = through[q]
+        q = source[through[q]]
+        n += 1
+    path[:n] = path[:n][::-1].copy()
+    return n

@@ -1,0 +1,190 @@
+"""Determinisation: for every state and label at most one arc, and every string keeps its weight.
+
+States of the result are sets of states with residual weights: what is still owed when all that is common has
+been paid (Mohri 1997, section 3.2). Not every machine has a deterministic equal, and then there is no end of
+sets.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from catena.errors import LimitError
+from catena.structure.automaton.epsilon import joined, remove_epsilon
+from catena.structure.automaton.rational import connect
+from catena.structure.automaton.segments import Segments
+from catena.structure.automaton.topology import Array, Topology
+from catena.structure.automaton.value import EPSILON, Automaton
+from catena.structure.automaton.weights import divide, nonzero
+from catena.structure.semirings import Semiring
+
+MOST_STATES = 50_000
+
+
+def determinise(machine: Automaton, limit: int = MOST_STATES, tolerance: float | None = None) -> Automaton:
+    """A machine with one initial state and at most one arc for each state and label, with the same weights.
+
+    Epsilons are removed first. Of a transducer, pairs of labels (read, written) are taken for labels, so that
+    alignments stay as they are. Weights must be of a semiring with division, and not need gradients: which
+    sets are the same depends on their values.
+
+    Args:
+        limit: more states than this raise :class:`LimitError`.
+        tolerance: residual weights that differ by less are taken for equal; by default 1e-9 in float64 and
+            1e-4 in float32.
+    """
+    check_comparable("determinise", machine)
+    machine = connect(remove_epsilon(machine))
+    if not machine.n_states:
+        return machine
+    labels, names = label_pairs(machine.topology)
+    semiring = machine.semiring
+    states = np.flatnonzero(nonzero(semiring, machine.initial))
+    begun = machine.initial[torch.from_numpy(states)]
+    whole = semiring.sum(begun, dim=-1)[None]
+    found = _Subsets(semiring, rounded_to(machine, tolerance), limit)
+    front = Front(np.zeros(len(states), np.int64), states, divide(semiring, begun, whole))
+    found.number(front.state, found.key(front.residual))
+    arcs, finals = [], []
+    while len(front.subset):
+        finals.append(_finals(machine, front))
+        steps = _steps(machine, labels, front)
+        ids, new = found.named(steps)
+        arcs.append((steps.source + found.done, ids, steps.label, steps.weight))
+        found.done += int(front.subset[-1]) + 1
+        front = new
+    source, target, label = (np.concatenate([arc[i] for arc in arcs]) for i in range(3))
+    topology = Topology(source, target, names[label, 0], names[label, 1], found.done)
+    initial = semiring.zero((found.done,), whole).clone()
+    initial[0] = whole[0]
+    return Automaton.trusted(topology, torch.cat([arc[3] for arc in arcs]), initial, torch.cat(finals), semiring)
+
+
+class Front(NamedTuple):
+    """Sets that wait to be expanded: rows (number of the set, state, residual), sorted by set and state."""
+
+    subset: Array
+    state: Array
+    residual: Tensor
+
+
+class Steps(NamedTuple):
+    """Arcs from the sets of a front, and rows (arc, state, residual) of where they lead."""
+
+    source: Array
+    label: Array
+    weight: Tensor
+    arc: Array
+    state: Array
+    residual: Tensor
+
+
+def _steps(machine: Automaton, labels: Array, front: Front) -> Steps:
+    semiring, t = machine.semiring, machine.topology
+    entry, arc = joined(front.state, t.source, t.n_states)
+    weight = semiring.mul(front.residual[torch.from_numpy(entry)], machine.weight[torch.from_numpy(arc)])
+    rows = np.stack((front.subset[entry], labels[arc], t.target[arc]))
+    rows, group = np.unique(rows, axis=1, return_inverse=True)
+    owed = Segments.of(group.ravel(), rows.shape[1]).sum(semiring, weight)
+    heads, of_arc = np.unique(rows[:2], axis=1, return_inverse=True)
+    of_arc = of_arc.ravel()
+    paid = Segments.of(of_arc, heads.shape[1]).sum(semiring, owed)
+    residual = divide(semiring, owed, paid[torch.from_numpy(of_arc)])
+    return Steps(heads[0], heads[1], paid, of_arc, rows[2], residual)
+
+
+def _finals(machine: Automaton, front: Front) -> Tensor:
+    semiring = machine.semiring
+    ends = semiring.mul(front.residual, machine.final[torch.from_numpy(front.state)])
+    return Segments.of(front.subset, int(front.subset[-1]) + 1).sum(semiring, ends)
+
+
+class _Subsets:
+    """The sets that were met, by their states and rounded residuals."""
+
+    def __init__(self, semiring: Semiring, tolerance: float, limit: int) -> None:
+        self.semiring, self.tolerance, self.limit = semiring, tolerance, limit
+        self.numbers: dict[bytes, int] = {}
+        self.done = 0
+
+    def key(self, residual: Tensor) -> Array:
+        return rounded(residual, self.tolerance)
+
+    def number(self, states: Array, residuals: Array) -> int:
+        return self.numbers.setdefault(states.tobytes() + residuals.tobytes(), len(self.numbers))
+
+    def named(self, steps: Steps) -> tuple[Array, Front]:
+        """The set that each arc leads to, and those that are new."""
+        keys = self.key(steps.residual)
+        bounds = np.searchsorted(steps.arc, np.arange(len(steps.source) + 1))
+        known = len(self.numbers)
+        ids, fresh = np.empty(len(steps.source), np.int64), []
+        for i, (low, high) in enumerate(itertools.pairwise(bounds)):
+            before = len(self.numbers)
+            ids[i] = self.number(steps.state[low:high], keys[low:high])
+            if len(self.numbers) > before:
+                fresh.append(np.arange(low, high))
+        if len(self.numbers) > self.limit:
+            raise LimitError(
+                f"the machine did not become deterministic within limit={self.limit} states. It may have no "
+                "deterministic equal: two of its states are then reached by the same strings with weights that drift "
+                "apart. Give a higher limit, a greater tolerance, or keep the machine as it is"
+            )
+        rows = np.concatenate(fresh) if fresh else np.zeros(0, np.int64)
+        sizes = [len(x) for x in fresh]
+        subset = np.repeat(np.arange(len(self.numbers) - known), sizes)
+        return ids, Front(subset, steps.state[rows], steps.residual[torch.from_numpy(rows)])
+
+
+# --- shared with minimisation -------------------------------------------------------------------------------
+
+
+def label_pairs(t: Topology) -> tuple[Array, Array]:
+    """A number for each arc's (input, output), and the pair that each number stands for."""
+    names, numbers = np.unique(np.stack((t.input, t.output), axis=1), axis=0, return_inverse=True)
+    return numbers.ravel(), names
+
+
+def is_deterministic(machine: Automaton) -> bool:
+    """Whether there is one initial state at most, no epsilon, and for each state and pair of labels one arc at most."""
+    t = machine.topology
+    if machine.has_failures or ((t.input == EPSILON) & (t.output == EPSILON)).any():
+        return False
+    rows = np.stack((t.source, label_pairs(t)[0]))
+    one_beginning = bool(nonzero(machine.semiring, machine.initial).sum() <= 1)
+    return one_beginning and np.unique(rows, axis=1).shape[1] == rows.shape[1]
+
+
+def check_comparable(what: str, machine: Automaton) -> None:
+    """Weights must be numbers that can be divided and compared."""
+    divide(machine.semiring, machine.initial[..., :0], machine.initial[..., :0])
+    if machine.requires_grad:
+        raise ValueError(
+            f"{what} compares weights with each other, so its result has no derivative by them, but the machine's "
+            f"weights need gradients: call {what}(machine.detach())"
+        )
+    if machine.weight.dim() > 1:
+        raise ValueError(
+            f"{what} takes a single machine, but this one has batch axes {list(machine.weight.shape[:-1])}"
+        )
+
+
+def rounded_to(machine: Automaton, tolerance: float | None) -> float:
+    if tolerance is None:
+        return 1e-4 if machine.weight.dtype == torch.float32 else 1e-9
+    return tolerance
+
+
+def rounded(x: Tensor, tolerance: float) -> Array:
+    """Weights as integers that are equal where weights are, up to the tolerance."""
+    if x.dtype == torch.bool:
+        return x.numpy().astype(np.int64)
+    wide = x.detach().cpu().double().numpy() / tolerance
+    return np.rint(np.clip(np.nan_to_num(wide, posinf=2.0**62, neginf=-(2.0**62)), -(2.0**62), 2.0**62)).astype(
+        np.int64
+    )

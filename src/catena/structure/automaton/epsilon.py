@@ -1,0 +1,112 @@
+r"""Epsilon removal: arcs that read and write nothing are summed away.
+
+.. math::  w'(q, a, r) = \bigoplus_p d_\epsilon(q, p) \otimes w(p, a, r),
+    \qquad \rho'(q) = \bigoplus_p d_\epsilon(q, p) \otimes \rho(p)
+
+where :math:`d_\epsilon(q, p)` sums all silent paths from q to p, cycles included, exactly. Mohri (2002).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from catena.structure.automaton.distance import unrolled_weights
+from catena.structure.automaton.failures import expand_failures
+from catena.structure.automaton.rational import connect, restricted
+from catena.structure.automaton.segments import Segments
+from catena.structure.automaton.topology import Array, Topology
+from catena.structure.automaton.value import EPSILON, Automaton
+from catena.structure.automaton.weights import nonzero
+
+
+def remove_epsilon(machine: Automaton) -> Automaton:
+    """The same weights without arcs that both read and write epsilon; parallel arcs become one. Differentiable.
+
+    Raises :class:`DivergentSumError` where a cycle of epsilons has no finite sum. Time and size grow with the
+    number of pairs of states that silent paths connect.
+    """
+    machine = expand_failures(machine)
+    semiring, t = machine.semiring, machine.topology
+    quiet = (t.input == EPSILON) & (t.output == EPSILON)
+    if not quiet.any():
+        return machine
+    pairs = _silent_pairs(machine, np.flatnonzero(quiet))
+    loud = np.flatnonzero(~quiet)
+    entered = nonzero(semiring, machine.initial)
+    entered[t.target[loud]] = True
+    pairs = pairs.of_states(entered)
+    final = Segments.of(pairs.begin, t.n_states).sum(
+        semiring, semiring.mul(pairs.weight, machine.final[..., torch.from_numpy(pairs.end)])
+    )
+    places, arcs = joined(pairs.end, t.source[loud], t.n_states)
+    arcs = loud[arcs]
+    rows = np.stack((pairs.begin[places], t.target[arcs], t.input[arcs], t.output[arcs]))
+    rows, group = np.unique(rows, axis=1, return_inverse=True)
+    weight = semiring.mul(pairs.weight[..., torch.from_numpy(places)], machine.weight[..., torch.from_numpy(arcs)])
+    weight = Segments.of(group.ravel(), rows.shape[1]).sum(semiring, weight)
+    source, target, read, written = (np.ascontiguousarray(row) for row in rows)
+    topology = Topology(source, target, read, written, t.n_states)
+    return connect(restricted(Automaton.trusted(topology, weight, machine.initial, final, semiring), entered))
+
+
+class SilentPairs(NamedTuple):
+    """``weight[..., i]`` sums all silent paths from ``begin[i]`` to ``end[i]``, the empty one included."""
+
+    begin: Array
+    end: Array
+    weight: Tensor
+
+    def of_states(self, wanted: Array) -> SilentPairs:
+        kept = np.flatnonzero(wanted[self.begin])
+        return SilentPairs(self.begin[kept], self.end[kept], self.weight[..., torch.from_numpy(kept)])
+
+
+def _silent_pairs(machine: Automaton, quiet: Array) -> SilentPairs:
+    """All pairs of states that silent paths connect.
+
+    Done on the unrolled graph from its last nodes backwards: the pairs of a node are its own exit, and those
+    of the nodes its arcs lead to.
+    """
+    semiring, t = machine.semiring, machine.topology
+    graph = Topology(t.source[quiet], t.target[quiet], t.input[quiet], t.output[quiet], t.n_states).unrolled
+    weight = unrolled_weights(graph, semiring, machine.weight[..., torch.from_numpy(quiet)])
+    leaves = np.full(graph.n_nodes, -1, np.int64)
+    leaves[graph.exits] = np.arange(t.n_states)
+    starts, counts = np.zeros(graph.n_nodes, np.int64), np.zeros(graph.n_nodes, np.int64)
+    begins, ends = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    found = weight[..., :0]
+    for level in graph.backwards.steps:
+        nodes, arcs = level.nodes, level.arcs
+        ending = nodes[leaves[nodes] >= 0]
+        reached = graph.target[arcs]
+        onward = np.repeat(starts[reached], counts[reached]) + _ranks(counts[reached])
+        arc = np.repeat(arcs, counts[reached])
+        keys = np.append(ending, graph.source[arc]) * t.n_states + np.append(leaves[ending], ends[onward])
+        keys, group = np.unique(keys, return_inverse=True)
+        one = semiring.one((*semiring.shape(weight)[:-1], len(ending)), weight)
+        moved = semiring.mul(weight[..., torch.from_numpy(arc)], found[..., torch.from_numpy(onward)])
+        here = Segments.of(group, len(keys)).sum(semiring, torch.cat((one, moved), dim=-1))
+        found = torch.cat((found, here), dim=-1)
+        begin = keys // t.n_states
+        starts[nodes] = len(begins) + np.searchsorted(begin, nodes)
+        counts[nodes] = np.searchsorted(begin, nodes, side="right") - np.searchsorted(begin, nodes)
+        begins, ends = np.append(begins, begin), np.append(ends, keys % t.n_states)
+    entries = np.flatnonzero(begins < t.n_states)
+    return SilentPairs(begins[entries], ends[entries], found[..., torch.from_numpy(entries)])
+
+
+def _ranks(counts: Array) -> Array:
+    """0, 1, … for each count in turn."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def joined(keys: Array, others: Array, n: int) -> tuple[Array, Array]:
+    """All (i, j) with ``keys[i] == others[j]``."""
+    order = np.argsort(others, kind="stable")
+    starts = np.searchsorted(others[order], np.arange(n + 1))
+    counts = np.diff(starts)[keys]
+    return np.repeat(np.arange(len(keys)), counts), order[np.repeat(starts[keys], counts) + _ranks(counts)]

@@ -1,0 +1,118 @@
+r"""Whether two machines give all strings the same weights.
+
+Over the log and the real semiring: the vectors of all strings' weights in the states span a space of at most
+as many dimensions as there are states, so finitely many strings decide (Schützenberger 1961; Tzeng 1992).
+Over others, where that fails, both machines are made deterministic and walked through together.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from catena.structure.automaton.determinise import MOST_STATES, determinise, label_pairs
+from catena.structure.automaton.epsilon import remove_epsilon
+from catena.structure.automaton.push import push
+from catena.structure.automaton.rational import connect, union
+from catena.structure.automaton.topology import Array
+from catena.structure.automaton.value import Automaton, check_same_semiring
+from catena.structure.automaton.weights import nonzero
+from catena.structure.semirings import Log, Real
+
+
+def equivalent(a: Automaton, b: Automaton, tolerance: float = 1e-6, limit: int = MOST_STATES) -> bool:
+    """Whether every string (every sequence of label pairs, for transducers) has one weight in both machines.
+
+    Over Log and Real, any machines with weights ≥ 0 are decided, in time O(labels · states³). Over Max,
+    Tropical and Boolean they must be determinisable within ``limit`` states.
+
+    Args:
+        tolerance: relative differences of weights (absolute ones of scores and costs) that count as equal.
+    """
+    semiring = check_same_semiring(a, b)
+    a, b = (connect(remove_epsilon(machine.detach())) for machine in (a, b))
+    if a.n_states == 0 or b.n_states == 0:
+        return a.n_states == b.n_states
+    if type(semiring) in (Log, Real):
+        return _spans_agree(a.over(Log()), b.over(Log()), tolerance)
+    return _walks_agree(push(determinise(a, limit)), push(determinise(b, limit)), tolerance)
+
+
+def _damped(a: Automaton, b: Automaton) -> tuple[Automaton, Automaton]:
+    """Every arc made lighter by one factor, the same for both, so that the sums over all paths converge."""
+    both = union(a, b)
+    if not both.n_arcs:
+        return a, b
+    top = both.weight.max()
+    heaviest = torch.bincount(both.source, weights=(both.weight - top).exp()).max().log() + top
+    lighter = [m.with_weights(m.weight - heaviest - math.log(2.0), m.initial, m.final) for m in (a, b)]
+    return lighter[0], lighter[1]
+
+
+def _spans_agree(a: Automaton, b: Automaton, tolerance: float) -> bool:
+    a, b = (push(m) for m in _damped(a.mapped(Tensor.double), b.mapped(Tensor.double)))
+    whole = torch.logsumexp(a.initial, dim=0)
+    if abs(whole - torch.logsumexp(b.initial, dim=0)) > tolerance:
+        return False
+    both = union(a, b)
+    vector = (both.initial - whole).exp()
+    sign = torch.cat((torch.ones(a.n_states), -torch.ones(b.n_states))).double()
+    ends = both.final.exp() * sign
+    moves = _matrices(both)
+    basis = vector.new_zeros(0, len(vector))
+    waiting = [vector]
+    while waiting:
+        vector = waiting.pop()
+        vector = vector / vector.abs().sum().clamp_min(1e-300)
+        if abs(vector @ ends) > tolerance * (vector @ ends.abs()) + 1e-12:
+            return False
+        rest = vector / vector.norm()
+        for _ in range(2):
+            rest = rest - (rest @ basis.T) @ basis
+        if rest.norm() > tolerance * 1e-2:
+            basis = torch.cat((basis, rest[None] / rest.norm()))
+            waiting.extend(vector @ move for move in moves if bool((vector @ move).abs().sum() > 0))
+    return True
+
+
+def _matrices(machine: Automaton) -> list[Tensor]:
+    labels, names = label_pairs(machine.topology)
+    found = torch.zeros(len(names), machine.n_states, machine.n_states, dtype=torch.float64)
+    places = (torch.from_numpy(labels), machine.source, machine.target)
+    return list(found.index_put(places, machine.weight.exp(), accumulate=True))
+
+
+def _walks_agree(a: Automaton, b: Automaton, tolerance: float) -> bool:
+    arcs_a, arcs_b = _arcs(a), _arcs(b)
+    begin_a, begin_b = (int(np.flatnonzero(nonzero(m.semiring, m.initial))[0]) for m in (a, b))
+    if not _near(a.initial[begin_a], b.initial[begin_b], tolerance):
+        return False
+    waiting, seen = [(begin_a, begin_b)], {(begin_a, begin_b)}
+    while waiting:
+        p, q = waiting.pop()
+        if not _near(a.final[p], b.final[q], tolerance) or arcs_a[p].keys() != arcs_b[q].keys():
+            return False
+        for label, (next_p, weight) in arcs_a[p].items():
+            next_q, other = arcs_b[q][label]
+            if not _near(a.weight[weight], b.weight[other], tolerance):
+                return False
+            if (next_p, next_q) not in seen:
+                seen.add((next_p, next_q))
+                waiting.append((next_p, next_q))
+    return True
+
+
+def _arcs(machine: Automaton) -> list[dict[tuple[int, int], tuple[int, int]]]:
+    found: list[dict[tuple[int, int], tuple[int, int]]] = [{} for _ in range(machine.n_states)]
+    t = machine.topology
+    columns: list[Array] = [t.source, t.input, t.output, t.target]
+    for arc, (source, read, written, target) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+        found[source][read, written] = target, arc
+    return found
+
+
+def _near(x: Tensor, y: Tensor, tolerance: float) -> bool:
+    return bool(x == y) or (x.dtype != torch.bool and bool((x - y).abs() <= tolerance))

@@ -1,0 +1,56 @@
+"""Minimisation: the deterministic machine with the fewest states.
+
+Weights are pushed to the beginning, so that equal ends have equal weights (Mohri 1997, section 3.3); then
+states with the same future become one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from catena.kernels.lattice_partition import refined
+from catena.structure.automaton.determinise import (
+    check_comparable,
+    is_deterministic,
+    label_pairs,
+    rounded,
+    rounded_to,
+)
+from catena.structure.automaton.push import push
+from catena.structure.automaton.rational import connect
+from catena.structure.automaton.topology import Topology
+from catena.structure.automaton.value import Automaton
+from catena.structure.automaton.weights import nonzero
+from catena.structure.semirings import Boolean
+
+
+def minimise(machine: Automaton, tolerance: float | None = None) -> Automaton:
+    """The smallest deterministic machine with the weights of the given one, which must be deterministic.
+
+    Weights that differ by less than ``tolerance`` (by default 1e-9 in float64 and 1e-4 in float32) are taken
+    for equal. Time O(arcs · log arcs) after pushing.
+    """
+    check_comparable("minimise", machine)
+    if not is_deterministic(machine):
+        raise ValueError(
+            "minimise takes a deterministic machine, but this one has several initial states, epsilons, failure arcs "
+            "or several arcs with one label: minimise(determinise(machine))"
+        )
+    # Over Boolean all that lie on a path weigh one already.
+    machine = connect(machine) if isinstance(machine.semiring, Boolean) else push(machine)
+    t, size = machine.topology, rounded_to(machine, tolerance)
+    if not t.n_states:
+        return machine
+    keys = np.stack((label_pairs(t)[0], rounded(machine.weight, size)))
+    label = np.unique(keys, axis=1, return_inverse=True)[1].ravel()
+    kind = np.unique(rounded(machine.final, size), return_inverse=True)[1].ravel()
+    block = refined(t.source, t.target, label.astype(np.int64), kind.astype(np.int64))
+    _, chosen = np.unique(block, return_index=True)
+    arcs = np.flatnonzero(np.isin(t.source, chosen))
+    topology = Topology(block[t.source[arcs]], block[t.target[arcs]], t.input[arcs], t.output[arcs], len(chosen))
+    begin = int(np.flatnonzero(nonzero(machine.semiring, machine.initial))[0])
+    initial = machine.semiring.zero((len(chosen),), machine.initial).clone()
+    initial[block[begin]] = machine.initial[begin]
+    final = machine.final[torch.from_numpy(chosen)]
+    return Automaton.trusted(topology, machine.weight[torch.from_numpy(arcs)], initial, final, machine.semiring)

@@ -1,0 +1,242 @@
+"""Binary files of OpenFst: ``vector`` machines with ``standard``, ``log`` or ``log64`` arcs, and their symbols.
+
+=============  ==================================  =========
+arcs           semiring                            weights
+=============  ==================================  =========
+``standard``   Tropical; Max is written as well    float32
+``log``        Log in float32                      float32
+``log64``      Log in float64                      float64
+=============  ==================================  =========
+
+All numbers are little-endian. A header (magic number, names of the kinds, version, flags, properties, initial
+state, numbers of states and arcs), tables of symbols if flagged, then for each state its final cost, its
+number of arcs, and for each arc input, output, cost and target.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from catena.errors import FormatError
+from catena.structure.automaton.costs import costs, elements
+from catena.structure.automaton.rational import with_one_beginning
+from catena.structure.automaton.symbols import Symbols
+from catena.structure.automaton.value import FAILURE, Automaton
+from catena.structure.semirings import Log, Max, Semiring, Tropical
+
+MAGIC, SYMBOLS_MAGIC = 2125659606, 2125658996
+VERSION = 2
+HAS_INPUT_SYMBOLS, HAS_OUTPUT_SYMBOLS = 1, 2
+EXPANDED_AND_MUTABLE = 3
+"""The only properties that are written: what a vector machine is. OpenFst computes the others."""
+
+LARGEST = 2**31 - 1
+
+
+class Kind(NamedTuple):
+    """A kind of arc: its semiring, and the dtype of its costs."""
+
+    semiring: Semiring
+    cost: np.dtype
+
+    @property
+    def row(self) -> np.dtype:
+        """An arc as it lies in the file."""
+        return np.dtype([("input", "<i4"), ("output", "<i4"), ("cost", self.cost), ("target", "<i4")])
+
+
+KINDS = {
+    "standard": Kind(Tropical(), np.dtype("<f4")),
+    "log": Kind(Log(), np.dtype("<f4")),
+    "log64": Kind(Log(), np.dtype("<f8")),
+}
+
+
+class OpenFst(NamedTuple):
+    """What a file holds."""
+
+    machine: Automaton
+    input_symbols: Symbols | None
+    output_symbols: Symbols | None
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+def to_openfst(
+    machine: Automaton,
+    input_symbols: Symbols | None = None,
+    output_symbols: Symbols | None = None,
+    failure: int | None = None,
+) -> bytes:
+    """The bytes of a file. ``failure`` is the label that failure arcs are written with, if there are any."""
+    machine = with_one_beginning(machine)
+    name = _arc_kind(machine)
+    t, row = machine.topology, KINDS[name].row
+    read, write = (_labels(x, failure) for x in (t.input, t.output))
+    order = np.argsort(t.source, kind="stable")
+    bounds = np.searchsorted(t.source[order], np.arange(t.n_states + 1))
+    rows = np.empty(len(order), row)
+    rows["input"], rows["output"], rows["target"] = read[order], write[order], t.target[order]
+    rows["cost"] = costs(machine, machine.weight)[order]
+    finals = costs(machine, machine.final).astype(KINDS[name].cost)
+    flags = HAS_INPUT_SYMBOLS * (input_symbols is not None) | HAS_OUTPUT_SYMBOLS * (output_symbols is not None)
+    parts = [struct.pack("<i", MAGIC), _string("vector"), _string(name)]
+    start = 0 if t.n_states else -1
+    parts.append(struct.pack("<iiQqqq", VERSION, flags, EXPANDED_AND_MUTABLE, start, t.n_states, len(order)))
+    parts += [_symbol_bytes(table) for table in (input_symbols, output_symbols) if table is not None]
+    for q in range(t.n_states):
+        arcs = rows[bounds[q] : bounds[q + 1]]
+        parts += [finals[q].tobytes(), struct.pack("<q", len(arcs)), arcs.tobytes()]
+    return b"".join(parts)
+
+
+def write_openfst(
+    path: Path | str,
+    machine: Automaton,
+    input_symbols: Symbols | None = None,
+    output_symbols: Symbols | None = None,
+    failure: int | None = None,
+) -> None:
+    """Write :func:`to_openfst` to a file."""
+    Path(path).write_bytes(to_openfst(machine, input_symbols, output_symbols, failure))
+
+
+def _arc_kind(machine: Automaton) -> str:
+    if isinstance(machine.semiring, (Max, Tropical)):
+        return "standard"
+    if type(machine.semiring) is Log:
+        return "log" if machine.weight.dtype == torch.float32 else "log64"
+    raise TypeError(
+        f"files of OpenFst hold machines over Tropical, Max and Log, but this one is over "
+        f"{type(machine.semiring).__name__}: carry it over with machine.over(Log())"
+    )
+
+
+def _labels(labels: np.ndarray, failure: int | None) -> np.ndarray:
+    failing = labels == FAILURE
+    if failing.any() and failure is None:
+        raise ValueError("the machine has failure arcs: say with failure=… which label to write for them")
+    labels = np.where(failing, failure or 0, labels)
+    if labels.max(initial=0) > LARGEST:
+        raise ValueError(f"labels in this format must not be above {LARGEST}, but one is {labels.max()}")
+    return labels
+
+
+def _string(text: str) -> bytes:
+    data = text.encode("utf-8")
+    return struct.pack("<i", len(data)) + data
+
+
+def _symbol_bytes(symbols: Symbols) -> bytes:
+    rows = symbols.items()
+    head = struct.pack("<i", SYMBOLS_MAGIC) + _string("symbols") + struct.pack("<qq", rows[-1][1] + 1, len(rows))
+    return head + b"".join(_string(name) + struct.pack("<q", label) for name, label in rows)
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+def read_openfst(path: Path | str, failure: int | None = None) -> OpenFst:
+    """The machine and the symbols of a file. ``failure`` is the label that stands for failure arcs."""
+    return from_openfst(Path(path).read_bytes(), failure, str(path))
+
+
+def from_openfst(data: bytes, failure: int | None = None, name: str = "data") -> OpenFst:
+    """The inverse of :func:`to_openfst`."""
+    reader = _Bytes(data, name)
+    if reader.numbers("<i", "the magic number")[0] != MAGIC:
+        raise reader.wrong("it does not begin as a binary file of OpenFst does: if it is text, read it with read_text")
+    form, arcs = reader.string("the kind of machine"), reader.string("the kind of arcs")
+    if form != "vector":
+        raise reader.wrong(
+            f"its kind of machine is {form[:40]!r}, and only 'vector' can be read: fstconvert changes it"
+        )
+    if arcs not in KINDS:
+        raise reader.wrong(f"its kind of arcs is {arcs[:40]!r}, and only {', '.join(KINDS)} can be read")
+    version, flags, _, start, n_states, _ = reader.numbers("<iiQqqq", "the header")
+    if version != VERSION:
+        raise reader.wrong(f"its version is {version}, and only {VERSION} can be read")
+    tables = [reader.symbols() if flags & bit else None for bit in (HAS_INPUT_SYMBOLS, HAS_OUTPUT_SYMBOLS)]
+    return OpenFst(_read_machine(reader, KINDS[arcs], start, n_states, failure), tables[0], tables[1])
+
+
+def _read_machine(reader: _Bytes, kind: Kind, start: int, n_states: int, failure: int | None) -> Automaton:
+    finals: list[float] = []
+    blocks: list[np.ndarray] = []
+    sizes: list[int] = []
+    while len(finals) < n_states or (n_states == -1 and reader.at < len(reader.data)):
+        finals.append(reader.rows(kind.cost, 1, "a final cost")[0])
+        (count,) = reader.numbers("<q", "a number of arcs")
+        blocks.append(reader.rows(kind.row, count, "arcs"))
+        sizes.append(count)
+    n = len(finals)
+    if n_states < -1 or not -1 <= start < n:
+        raise reader.wrong(f"its initial state is {start}, but it has {n} states")
+    rows = np.concatenate([np.empty(0, kind.row), *blocks])
+    read, write = (rows[side].astype(np.int64) for side in ("input", "output"))
+    source, target = np.repeat(np.arange(n), sizes).astype(np.int64), rows["target"].astype(np.int64)
+    if min(read.min(initial=0), write.min(initial=0)) < 0 or target.min(initial=0) < 0 or target.max(initial=-1) >= n:
+        raise reader.wrong("it holds an arc with a label below 0 or a target that is no state")
+    if failure is not None:
+        read, write = (np.where(x == failure, FAILURE, x) for x in (read, write))
+    values = [rows["cost"].astype(np.float64), np.full(n, np.inf), np.array(finals, np.float64)]
+    if any(np.isnan(x).any() for x in values):
+        raise reader.wrong("it holds a cost that is not a number")
+    if n and start >= 0:
+        values[1][start] = 0.0
+    dtype = torch.float32 if kind.cost.itemsize == 4 else torch.float64
+    weight, initial, final = (elements(kind.semiring, x, dtype) for x in values)
+    columns = [torch.from_numpy(x) for x in (source, target, read, write)]
+    return Automaton(columns[0], columns[1], columns[2], columns[3], weight, initial, final, kind.semiring)
+
+
+@dataclass
+class _Bytes:
+    """Bytes that are read from the front; every number is held against what is left."""
+
+    data: bytes
+    name: str
+    at: int = 0
+
+    def wrong(self, problem: str) -> FormatError:
+        return FormatError(f"{self.name} cannot be read (at byte {self.at}): {problem}")
+
+    def take(self, size: int, what: str) -> bytes:
+        if not 0 <= size <= len(self.data) - self.at:
+            raise self.wrong(f"{what} should be {size} bytes long, but {len(self.data) - self.at} are left")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def numbers(self, form: str, what: str) -> tuple[int, ...]:
+        return struct.unpack(form, self.take(struct.calcsize(form), what))
+
+    def rows(self, row: np.dtype, count: int, what: str) -> np.ndarray:
+        return np.frombuffer(self.take(row.itemsize * count, what), row)
+
+    def string(self, what: str) -> str:
+        data = self.take(self.numbers("<i", what)[0], what)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise self.wrong(f"{what} is not text in UTF-8") from error
+
+    def symbols(self) -> Symbols:
+        if self.numbers("<i", "the magic number of a table of symbols")[0] != SYMBOLS_MAGIC:
+            raise self.wrong("a table of symbols does not begin as it should")
+        self.string("the name of a table of symbols")
+        _, count = self.numbers("<qq", "the size of a table of symbols")
+        labels: dict[str, int] = {}
+        for _ in range(count):
+            name = self.string("a symbol")
+            labels[name] = self.numbers("<q", "the label of a symbol")[0]
+        try:
+            return Symbols.of(labels)
+        except FormatError as error:
+            raise self.wrong(str(error)) from error

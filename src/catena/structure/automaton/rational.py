@@ -1,0 +1,158 @@
+"""Union, concatenation, closure, reversal, inversion, projection and trimming. All keep gradients.
+
+The weight of a string in the result is what the name says, exactly: union adds the weights, concatenation
+sums over all ways to cut the string in two, closure over all ways to cut it in any number of pieces.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from catena.kernels.lattice_graph import useful
+from catena.structure.automaton.failures import expand_failures
+from catena.structure.automaton.topology import Array, Topology
+from catena.structure.automaton.value import EPSILON, Automaton, check_same_semiring
+from catena.structure.automaton.weights import nonzero
+
+
+def union(*machines: Automaton) -> Automaton:
+    """The machine that gives each string the sum of the weights it has in all machines."""
+    semiring = check_same_semiring(*machines)
+    joined = _side_by_side(machines)
+    initial, final = (torch.cat([getattr(m, name) for m in machines], dim=-1) for name in ("initial", "final"))
+    weight = torch.cat([m.weight for m in machines], dim=-1)
+    return Automaton.trusted(joined, weight, initial, final, semiring)
+
+
+def concatenate(a: Automaton, b: Automaton) -> Automaton:
+    """The machine that reads a string of ``a`` and then one of ``b``."""
+    semiring = check_same_semiring(a, b)
+    a, b = expand_failures(a), expand_failures(b)
+    ends, begins = np.flatnonzero(nonzero(semiring, a.final)), np.flatnonzero(nonzero(semiring, b.initial))
+    hub = a.n_states + b.n_states
+    silent_source = np.append(ends, np.full(len(begins), hub))
+    silent_target = np.append(np.full(len(ends), hub), begins + a.n_states)
+    weight = [a.weight, b.weight, a.final[..., torch.from_numpy(ends)], b.initial[..., torch.from_numpy(begins)]]
+    topology = _with_silent_arcs(_side_by_side((a, b)), silent_source, silent_target, hub + 1)
+    initial = torch.cat((a.initial, _zeros(a, b.n_states + 1)), dim=-1)
+    final = torch.cat((_zeros(b, a.n_states), b.final, _zeros(b, 1)), dim=-1)
+    return Automaton.trusted(topology, torch.cat(weight, dim=-1), initial, final, semiring)
+
+
+def closure(machine: Automaton, at_least_one: bool = False) -> Automaton:
+    """The machine that reads any number of strings of the given one, one after the other (Kleene's star).
+
+    With ``at_least_one`` there must be one (Kleene's plus). If the machine accepts the empty string, so do
+    all repetitions of it: their sum is exact, or :func:`catena.structure.automaton.distance.total` says that
+    it diverges.
+    """
+    machine = expand_failures(machine)
+    semiring, n = machine.semiring, machine.n_states
+    ends = np.flatnonzero(nonzero(semiring, machine.final))
+    begins = np.flatnonzero(nonzero(semiring, machine.initial))
+    weight = [
+        machine.weight,
+        machine.initial[..., torch.from_numpy(begins)],
+        machine.final[..., torch.from_numpy(ends)],
+    ]
+    one, lead = semiring.one((*semiring.shape(machine.initial)[:-1], 1), machine.initial), _zeros(machine, n)
+    silent_source = np.append(np.full(len(begins), n), ends)
+    silent_target = np.append(begins, np.full(len(ends), n))
+    topology = _with_silent_arcs(machine.topology, silent_source, silent_target, n + 1)
+    initial = torch.cat((machine.initial, _zeros(machine, 1)) if at_least_one else (lead, one), dim=-1)
+    return Automaton.trusted(topology, torch.cat(weight, dim=-1), initial, torch.cat((lead, one), dim=-1), semiring)
+
+
+def reverse(machine: Automaton) -> Automaton:
+    """The machine that gives each string the weight of its mirror image."""
+    machine = expand_failures(machine)
+    t = machine.topology
+    topology = Topology(t.target, t.source, t.input, t.output, t.n_states)
+    return Automaton.trusted(topology, machine.weight, machine.final, machine.initial, machine.semiring)
+
+
+def invert(machine: Automaton) -> Automaton:
+    """The transducer that reads what the given one writes and writes what it reads."""
+    if not machine.is_acceptor:
+        machine = expand_failures(machine)
+    t = machine.topology
+    topology = Topology(t.source, t.target, t.output, t.input, t.n_states)
+    return Automaton.trusted(topology, machine.weight, machine.initial, machine.final, machine.semiring)
+
+
+def project(machine: Automaton, side: str) -> Automaton:
+    """The acceptor of what a transducer reads (``side="input"``) or writes (``"output"``), with the weights summed."""
+    if not machine.is_acceptor:
+        machine = expand_failures(machine)
+    t = machine.topology
+    if side not in ("input", "output"):
+        raise ValueError(f"side must be 'input' or 'output', but it is {side!r}")
+    labels = t.input if side == "input" else t.output
+    topology = Topology(t.source, t.target, labels, labels, t.n_states)
+    return Automaton.trusted(topology, machine.weight, machine.initial, machine.final, machine.semiring)
+
+
+def connect(machine: Automaton) -> Automaton:
+    """The same machine without states and arcs that lie on no path from the beginning to the end."""
+    machine = expand_failures(machine)
+    semiring, t = machine.semiring, machine.topology
+    begins, ends = (nonzero(semiring, x).astype(np.int64) for x in (machine.initial, machine.final))
+    alive = nonzero(semiring, machine.weight)
+    kept = useful(t.source[alive], t.target[alive], begins, ends).astype(bool)
+    return restricted(machine, kept, alive)
+
+
+def with_one_beginning(machine: Automaton) -> Automaton:
+    """The same weights with one initial state of weight one, which is state 0; the machine itself if it is so."""
+    semiring = machine.semiring
+    begins = np.flatnonzero(nonzero(semiring, machine.initial))
+    one = semiring.one((*semiring.shape(machine.initial)[:-1], 1), machine.initial)
+    if len(begins) == 1 and begins[0] == 0 and bool((machine.initial[..., :1] == one).all()):
+        return machine
+    machine = expand_failures(machine)
+    t, new = machine.topology, np.zeros(len(begins), np.int64)
+    shifted = Topology(t.source + 1, t.target + 1, t.input, t.output, t.n_states + 1)
+    topology = _with_silent_arcs(shifted, new, begins + 1, t.n_states + 1)
+    weight = torch.cat((machine.weight, machine.initial[..., torch.from_numpy(begins)]), dim=-1)
+    initial = torch.cat((one, _zeros(machine, t.n_states)), dim=-1)
+    return Automaton.trusted(
+        topology, weight, initial, torch.cat((_zeros(machine, 1), machine.final), dim=-1), semiring
+    )
+
+
+def restricted(machine: Automaton, states: Array, arcs: Array | None = None) -> Automaton:
+    """Only the states where ``states`` is True, and the arcs between them (where ``arcs`` is True)."""
+    t = machine.topology
+    kept = states[t.source] & states[t.target]
+    kept = kept if arcs is None else kept & arcs
+    number = np.cumsum(states) - 1
+    topology = Topology(
+        number[t.source[kept]], number[t.target[kept]], t.input[kept], t.output[kept], int(states.sum())
+    )
+    initial, final = (x[..., torch.from_numpy(states)] for x in (machine.initial, machine.final))
+    return Automaton.trusted(topology, machine.weight[..., torch.from_numpy(kept)], initial, final, machine.semiring)
+
+
+def _side_by_side(machines: tuple[Automaton, ...]) -> Topology:
+    shifts = np.cumsum([0, *(m.n_states for m in machines)])
+    parts = [m.topology for m in machines]
+    source, target = (
+        np.concatenate([getattr(t, name) + shift for t, shift in zip(parts, shifts[:-1], strict=True)])
+        for name in ("source", "target")
+    )
+    read, written = (np.concatenate([getattr(t, name) for t in parts]) for name in ("input", "output"))
+    return Topology(source, target, read, written, int(shifts[-1]))
+
+
+def _with_silent_arcs(t: Topology, source: Array, target: Array, n_states: int) -> Topology:
+    silent = np.full(len(source), EPSILON, np.int64)
+    return Topology(
+        np.append(t.source, source), np.append(t.target, target), np.append(t.input, silent),
+        np.append(t.output, silent), n_states,
+    )  # fmt: skip
+
+
+def _zeros(machine: Automaton, n: int) -> Tensor:
+    return machine.semiring.zero((*machine.semiring.shape(machine.initial)[:-1], n), machine.initial)

@@ -1,0 +1,122 @@
+"""The best paths and the best strings of a machine, written out.
+
+Many paths may read one string. Over Max and Tropical the best strings are those of the best paths, each
+string once; over Log they are the most probable strings, each with the weight of all its paths, which is a
+different and harder question (its cost may grow exponentially, so there is a limit).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from catena.errors import LimitError
+from catena.numerics import NEVER
+from catena.structure.automaton.distance import distances
+from catena.structure.automaton.epsilon import remove_epsilon
+from catena.structure.automaton.failures import expand_failures
+from catena.structure.automaton.paths import Paths
+from catena.structure.automaton.rational import connect, project
+from catena.structure.automaton.value import EPSILON, Automaton
+from catena.structure.semirings import Log, Max
+
+MOST_SETS = 1_000_000
+
+States = dict[int, float]
+Plus = Callable[[float, float], float]
+
+
+class Found(NamedTuple):
+    """A path or a string with its score (log-weight)."""
+
+    input: tuple[int, ...]
+    output: tuple[int, ...]
+    score: float
+
+
+def best_paths(machine: Automaton, n: int = 1) -> list[Found]:
+    """The n paths of greatest weight, best first, as the labels they read and write; fewer if there are fewer."""
+    machine = expand_failures(machine.detach())
+    top = Paths.of(machine).topk(n)
+    t = machine.topology
+    found = []
+    for score, member in zip(top.scores.tolist(), top.members.tolist(), strict=True):
+        if score > NEVER:
+            arcs = [arc for arc in member[1:] if arc >= 0]
+            read, written = (tuple(int(x[arc]) for arc in arcs if x[arc] != EPSILON) for x in (t.input, t.output))
+            found.append(Found(read, written, score))
+    return found
+
+
+def best_strings(machine: Automaton, n: int = 1, side: str = "input", limit: int = MOST_SETS) -> list[Found]:
+    """The n strings of greatest weight that a machine reads (or writes), each once, best first.
+
+    A* over sets of states: a beginning of a string is worth the weight of all that may follow it, which no
+    single string exceeds.
+
+    Args:
+        limit: more beginnings than this raise :class:`LimitError`.
+    """
+    adds = not isinstance(machine.semiring, Max) and isinstance(machine.semiring, Log)
+    machine = machine.detach().over(Log() if adds else Max())
+    machine = connect(remove_epsilon(project(machine, side)))
+    onward = distances(machine, backwards=True).tolist()
+    final, arcs = machine.final.tolist(), _outgoing(machine)
+    ticket = itertools.count()
+    plus: Plus = _log_add if adds else max
+    begin = {q: w for q, w in enumerate(machine.initial.tolist()) if w > NEVER}
+    heap: list[tuple[float, int, tuple[int, ...], States | None]] = []
+    if begin:
+        heap.append((-_worth(begin, onward, plus), next(ticket), (), begin))
+    found: list[Found] = []
+    while heap and len(found) < n:
+        bound, number, string, states = heapq.heappop(heap)
+        if number > limit:
+            raise LimitError(
+                f"the {n} best strings were not found among limit={limit} beginnings: give a higher limit, or ask a "
+                "machine over Max for the strings of the best paths"
+            )
+        if states is None:
+            found.append(Found(string, string, -bound))
+            continue
+        end = _worth(states, final, plus)
+        if end > NEVER:
+            heapq.heappush(heap, (-end, next(ticket), string, None))
+        for label, reached in _followed(states, arcs, plus).items():
+            heapq.heappush(heap, (-_worth(reached, onward, plus), next(ticket), (*string, label), reached))
+    return found
+
+
+def _outgoing(machine: Automaton) -> list[list[tuple[int, int, float]]]:
+    arcs: list[list[tuple[int, int, float]]] = [[] for _ in range(machine.n_states)]
+    t = machine.topology
+    for source, target, label, weight in zip(
+        t.source.tolist(), t.target.tolist(), t.input.tolist(), machine.weight.tolist(), strict=True
+    ):
+        arcs[source].append((label, target, weight))
+    return arcs
+
+
+def _followed(states: States, arcs: Sequence[Sequence[tuple[int, int, float]]], plus: Plus) -> dict[int, States]:
+    """For each label the states that it leads to, with their weights so far."""
+    found: dict[int, States] = {}
+    for q, so_far in states.items():
+        for label, target, weight in arcs[q]:
+            reached = found.setdefault(label, {})
+            reached[target] = plus(reached.get(target, NEVER), so_far + weight)
+    return found
+
+
+def _worth(states: States, values: Sequence[float], plus: Plus) -> float:
+    whole = NEVER
+    for q, so_far in states.items():
+        whole = plus(whole, so_far + values[q])
+    return whole
+
+
+def _log_add(a: float, b: float) -> float:
+    low, high = (a, b) if a < b else (b, a)
+    return high if low == NEVER else high + math.log1p(math.exp(low - high))

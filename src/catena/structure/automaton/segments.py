@@ -1,0 +1,72 @@
+"""⊕ over groups of entries of the last axis, in any semiring and with any gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from catena.structure.semirings import Semiring
+
+Array = np.ndarray
+
+WIDEST = 32
+"""More entries than this are added up in rounds, so that one long group does not make all of them long."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Which entries are added up to which result.
+
+    ``rounds[i][piece, :]`` are the entries of a piece; the number one beyond the last stands for zero. Each
+    round adds up pieces, and ``places`` says where each result is found after the last.
+
+    Arrays of numpy are kept, not tensors: one that is made inside a transform of torch.func must not leave it.
+    """
+
+    rounds: tuple[Array, ...]
+    places: Array
+
+    @classmethod
+    def of(cls, group: Array, n: int) -> Segments:
+        """``group[i]`` is the number, below ``n``, of the result that entry ``i`` goes into."""
+        rounds = []
+        while len(group) > len(np.unique(group)):
+            index, group = _pieces(group)
+            rounds.append(index)
+        places = np.full(n, len(group), np.int64)
+        places[group] = np.arange(len(group))
+        return cls(tuple(rounds), places)
+
+    def sum(self, semiring: Semiring, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        for index in self.rounds:
+            x = semiring.sum(with_zero(semiring, x)[..., torch.from_numpy(index)], dim=-1)
+        return with_zero(semiring, x)[..., torch.from_numpy(self.places)]
+
+
+def with_zero(semiring: Semiring, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    """One more entry on the last axis, the neutral element of ⊕."""
+    return torch.cat((x, semiring.zero((*semiring.shape(x)[:-1], 1), x)), dim=-1)
+
+
+def with_one(semiring: Semiring, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    """One more entry on the last axis, the neutral element of ⊗: index -1 finds it."""
+    return torch.cat((x, semiring.one((*semiring.shape(x)[:-1], 1), x)), dim=-1)
+
+
+def _pieces(group: Array) -> tuple[Array, Array]:
+    """Entries of equal group cut into pieces of at most ``WIDEST``; the group of each piece."""
+    order = np.argsort(group, kind="stable")
+    sorted_group = group[order]
+    first = np.flatnonzero(np.r_[True, sorted_group[1:] != sorted_group[:-1]])
+    size = np.diff(np.r_[first, len(group)])
+    width = int(min(size.max(), WIDEST))
+    rank = np.arange(len(group)) - np.repeat(first, size)
+    pieces_before = np.r_[0, np.cumsum(-(-size // width))]
+    piece = np.repeat(pieces_before[:-1], size) + rank // width
+    index = np.full((pieces_before[-1], width), len(group), np.int64)
+    index[piece, rank % width] = order
+    return index, np.repeat(sorted_group[first], -(-size // width))

@@ -1,0 +1,260 @@
+"""Machines as AT&T text, the format of fstcompile and fstprint.
+
+A line for each arc, ``source target input output cost``, and for each final state, ``state cost``. Acceptors
+have one label. A cost may be left out where it stands for one; the source of the first line is the initial
+state. Labels are numbers or, with tables of symbols, names. Costs are negated scores over Log and Max, costs
+over Tropical, weights over Real.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from catena.errors import FormatError
+from catena.structure.automaton.costs import costs, elements, written
+from catena.structure.automaton.rational import with_one_beginning
+from catena.structure.automaton.symbols import Symbols
+from catena.structure.automaton.value import EPSILON, FAILURE, LOG, Automaton
+from catena.structure.semirings import Semiring
+
+LARGEST = 2**31 - 1
+"""The greatest label or state that the tools of this format take."""
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?)", re.IGNORECASE | re.ASCII)
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+def to_text(
+    machine: Automaton,
+    input_symbols: Symbols | None = None,
+    output_symbols: Symbols | None = None,
+    failure: str | int | None = None,
+) -> str:
+    """The machine as text; an acceptor has one label on each line.
+
+    Several initial states, or one with a weight, become one by arcs with epsilon.
+
+    Args:
+        failure: the label, or the name, that failure arcs are written with; must be given if there are any.
+    """
+    machine = with_one_beginning(machine)
+    form, t = written(machine.semiring), machine.topology
+    label = _label_writer(input_symbols, failure)
+    labels = [[label(x) for x in t.input.tolist()]]
+    if not machine.is_acceptor:
+        label = _label_writer(output_symbols, failure)
+        labels.append([label(x) for x in t.output.tolist()])
+    arc_costs, final_costs = costs(machine, machine.weight), costs(machine, machine.final)
+    by_source, touched = np.argsort(t.source, kind="stable"), np.zeros(t.n_states, bool)
+    touched[t.source], touched[t.target] = True, True
+    bounds = np.searchsorted(t.source[by_source], np.arange(t.n_states + 1))
+    lines = []
+    for q in range(t.n_states):
+        for i in by_source[bounds[q] : bounds[q + 1]]:
+            fields = [str(q), str(t.target[i]), *(column[i] for column in labels)]
+            lines.append("\t".join(fields + _cost_field(arc_costs[i], form.one)))
+        if final_costs[q] != form.zero or not touched[q] or (q == 0 and bounds[1] == 0):
+            lines.append("\t".join([str(q), *_cost_field(final_costs[q], form.one)]))
+    return "".join(line + "\n" for line in lines)
+
+
+def write_text(
+    path: Path | str,
+    machine: Automaton,
+    input_symbols: Symbols | None = None,
+    output_symbols: Symbols | None = None,
+    failure: str | int | None = None,
+) -> None:
+    """Write :func:`to_text` to a file, in UTF-8."""
+    text = to_text(machine, input_symbols, output_symbols, failure)
+    Path(path).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _cost_field(cost: np.floating, one: float) -> list[str]:
+    if cost == one:
+        return []
+    return [{np.inf: "Infinity", -np.inf: "-Infinity"}.get(float(cost)) or str(cost)]
+
+
+def _label_writer(symbols: Symbols | None, failure: str | int | None) -> Callable[[int], str]:
+    def name(label: int) -> str:
+        if label == FAILURE:
+            if failure is None:
+                raise ValueError("the machine has failure arcs: say with failure=… what to write for them")
+            return str(failure)
+        text = str(label) if symbols is None else symbols.name(label)
+        if not text or text.split() != [text]:
+            raise FormatError(f"a symbol in this format must not be empty or hold spaces, but one is {text!r}")
+        return text
+
+    return name
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+def from_text(
+    text: str,
+    acceptor: bool = False,
+    input_symbols: Symbols | None = None,
+    output_symbols: Symbols | None = None,
+    failure: str | int | None = None,
+    semiring: Semiring = LOG,
+    dtype: torch.dtype = torch.float64,
+    name: str = "text",
+) -> Automaton:
+    """A machine from text. States are numbered in the order in which they first occur.
+
+    Args:
+        acceptor: whether lines have one label (then 4 fields end in a cost) or two.
+        failure: the label, or the name, that stands for failure arcs.
+        name: what errors call the text.
+    """
+    form = written(semiring)
+    second = input_symbols if acceptor else output_symbols
+    reader = _Reader(name, acceptor, input_symbols, second, failure, form.one)
+    for number, line in _lines(text):
+        reader.read(number, line)
+    n = len(reader.states)
+    source, target, read, write = (torch.tensor([arc[i] for arc in reader.arcs], dtype=torch.int64) for i in range(4))
+    final, initial = np.full(n, form.zero), np.full(n, form.zero)
+    for state, cost in reader.finals.items():
+        final[state] = cost
+    initial[:1] = form.one
+    numbers = ([arc[4] for arc in reader.arcs], initial, final)
+    weight, begins, ends = (elements(semiring, x, dtype) for x in numbers)
+    return Automaton(source, target, read, write, weight, begins, ends, semiring)
+
+
+def read_text(
+    path: Path | str,
+    acceptor: bool = False,
+    input_symbols: Symbols | None = None,
+    output_symbols: Symbols | None = None,
+    failure: str | int | None = None,
+    semiring: Semiring = LOG,
+    dtype: torch.dtype = torch.float64,
+) -> Automaton:
+    """A machine from a file of text in UTF-8."""
+    text = decoded(path)
+    return from_text(text, acceptor, input_symbols, output_symbols, failure, semiring, dtype, str(path))
+
+
+def decoded(path: Path | str) -> str:
+    """The text of a file, or an error that names the byte that is not UTF-8."""
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"{path} must be text in UTF-8, but byte {error.start} is {error.object[error.start]:#04x}: if it is a "
+            "binary file of OpenFst, read it with read_openfst"
+        ) from error
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
+        if line.strip():
+            yield number, line
+
+
+@dataclass
+class _Reader:
+    name: str
+    acceptor: bool
+    input_symbols: Symbols | None
+    output_symbols: Symbols | None
+    failure: str | int | None
+    one: float
+    states: dict[int, int] = field(default_factory=dict)
+    arcs: list[tuple[int, int, int, int, float]] = field(default_factory=list)
+    finals: dict[int, float] = field(default_factory=dict)
+
+    def read(self, number: int, line: str) -> None:
+        fields = line.split()
+        labels = 1 if self.acceptor else 2
+        if len(fields) in (1, 2):
+            cost = self._cost(number, fields[1:])
+            self.finals[self._state(number, fields[0])] = cost
+        elif len(fields) in (2 + labels, 3 + labels):
+            source, target = self._state(number, fields[0]), self._state(number, fields[1])
+            read = self._label(number, fields[2], self.input_symbols)
+            write = read if self.acceptor else self._label(number, fields[3], self.output_symbols)
+            self.arcs.append((source, target, read, write, self._cost(number, fields[2 + labels :])))
+        else:
+            kind, other = ("an acceptor", "a transducer") if self.acceptor else ("a transducer", "an acceptor")
+            raise self._wrong(
+                number,
+                f"a line of {kind} must have 1 or 2 fields (a final state) or {2 + labels} or {3 + labels} (an arc), "
+                f"but this one has {len(fields)}. If the machine is {other}, read it with acceptor={not self.acceptor}",
+            )
+
+    def _wrong(self, number: int, problem: str) -> FormatError:
+        return FormatError(f"{self.name}:{number} {problem}")
+
+    def _state(self, number: int, text: str) -> int:
+        return self.states.setdefault(self._integer(number, "a state", text), len(self.states))
+
+    def _integer(self, number: int, what: str, text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 11 and int(text) <= LARGEST):
+            raise self._wrong(number, f"{what} must be a number from 0 to {LARGEST}, but it is {text[:40]!r}")
+        return int(text)
+
+    def _label(self, number: int, text: str, symbols: Symbols | None) -> int:
+        if self.failure is not None and text == str(self.failure):
+            return FAILURE
+        if symbols is None:
+            cure = "" if text.isascii() and text.isdigit() else " (for names, give tables of symbols)"
+            return self._integer(number, f"a label{cure}", text)
+        if text not in symbols:
+            raise self._wrong(number, f"no symbol of the table is called {text[:40]!r}; the table has {len(symbols)}")
+        return symbols.label(text)
+
+    def _cost(self, number: int, fields: list[str]) -> float:
+        if not fields:
+            return self.one
+        if not _NUMBER.fullmatch(fields[0]):
+            raise self._wrong(number, f"a cost must be a number or Infinity, but it is {fields[0][:40]!r}")
+        return float(fields[0])
+
+
+# --- tables of symbols --------------------------------------------------------------------------------------
+
+
+def symbols_to_text(symbols: Symbols) -> str:
+    """A line ``name label`` for each symbol."""
+    for name, _ in symbols.items():
+        if not name or name.split() != [name]:
+            raise FormatError(f"a symbol in this format must not be empty or hold spaces, but one is {name!r}")
+    return "".join(f"{name}\t{label}\n" for name, label in symbols.items())
+
+
+def symbols_from_text(text: str, name: str = "text") -> Symbols:
+    """A table of symbols from lines ``name label``."""
+    labels: dict[str, int] = {}
+    for number, line in _lines(text):
+        fields = line.split()
+        if len(fields) != 2 or not (fields[1].isascii() and fields[1].isdigit() and len(fields[1]) < 11):
+            raise FormatError(f"{name}:{number} a line must be a symbol and its label, but it is {line[:80]!r}")
+        if labels.get(fields[0], int(fields[1])) != int(fields[1]):
+            raise FormatError(f"{name}:{number} the symbol {fields[0]!r} has the label {labels[fields[0]]} already")
+        labels[fields[0]] = int(fields[1])
+    if EPSILON not in labels.values() and labels:
+        raise FormatError(f"{name} must give a name to label 0, which is epsilon, as in '<eps> 0'")
+    return Symbols.of(labels)
+
+
+def read_symbols(path: Path | str) -> Symbols:
+    """A table of symbols from a file of text in UTF-8."""
+    return symbols_from_text(decoded(path), str(path))
+
+
+def write_symbols(path: Path | str, symbols: Symbols) -> None:
+    Path(path).write_text(symbols_to_text(symbols), encoding="utf-8", newline="\n")

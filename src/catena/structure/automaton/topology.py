@@ -1,0 +1,195 @@
+"""What is known of a machine without its weights: its graph, its arcs in several orders, its cycles unrolled.
+
+Computed once and shared by all machines that differ in weights alone. Everything is an array of numpy, never a
+tensor: one that is made inside a transform of torch.func must not leave it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from catena.kernels.lattice_graph import analysed
+from catena.structure.automaton.segments import Array, Segments
+
+
+class Graph(NamedTuple):
+    """The result of :func:`catena.kernels.lattice_graph.analysed`."""
+
+    component: Array
+    order: Array
+    bounds: Array
+    cyclic: Array
+    level: Array
+    in_starts: Array
+    in_arcs: Array
+    out_starts: Array
+    out_arcs: Array
+
+
+class Sorted(NamedTuple):
+    """Arcs sorted by source and label: those of state q are at ``starts[q] … starts[q + 1]``."""
+
+    arcs: Array
+    starts: Array
+    labels: Array
+    targets: Array
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The arcs of a machine."""
+
+    source: Array
+    target: Array
+    input: Array
+    output: Array
+    n_states: int
+
+    @cached_property
+    def graph(self) -> Graph:
+        return Graph(*analysed(self.source, self.target, self.n_states))
+
+    @property
+    def graph_arrays(self) -> list[Array]:
+        """The graph as the kernels take it: :data:`catena.kernels.lattice.GRAPH`."""
+        return [self.source, self.target, *self.graph[:4], *self.graph[5:]]
+
+    @property
+    def graph_tensors(self) -> list[Tensor]:
+        return [torch.from_numpy(x) for x in self.graph_arrays]
+
+    @cached_property
+    def is_acyclic(self) -> bool:
+        return not self.graph.cyclic.any()
+
+    @cached_property
+    def by_input(self) -> Sorted:
+        return self._sorted(self.input)
+
+    @cached_property
+    def by_output(self) -> Sorted:
+        return self._sorted(self.output)
+
+    def _sorted(self, labels: Array) -> Sorted:
+        arcs = np.lexsort((labels, self.source))
+        starts = np.searchsorted(self.source[arcs], np.arange(self.n_states + 1))
+        return Sorted(arcs, starts, labels[arcs], self.target[arcs])
+
+    @cached_property
+    def unrolled(self) -> Unrolled:
+        return Unrolled.of(self)
+
+
+class Block(NamedTuple):
+    """All cyclic components of one size m: ``states[c, i]``, and how arcs add up to the cells of c matrices m × m."""
+
+    states: Array
+    arcs: Array
+    cells: Segments
+
+
+class Level(NamedTuple):
+    """Nodes that depend on nodes of lower levels alone: ``sums`` of ``tails ⊗ arcs``.
+
+    Tails are positions in the order of levels.
+    """
+
+    nodes: Array
+    arcs: Array
+    tails: Array
+    sums: Segments
+
+
+class Levels(NamedTuple):
+    """The levels, lowest first, and the position of each node in their order."""
+
+    steps: tuple[Level, ...]
+    position: Array
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """The acyclic graph that sums like the given one when every cyclic component is replaced by its closure.
+
+    State q is entered at node q. If cycles run through it, it is left from a node of its own, ``exits[q]``,
+    and arcs with the entries of the component's closure lead there from the entries of all its states.
+    Arcs: first ``plain`` ones of the machine, then the closures of ``blocks``, row by row.
+    """
+
+    exits: Array
+    plain: Array
+    blocks: tuple[Block, ...]
+    source: Array
+    target: Array
+    n_nodes: int
+
+    @classmethod
+    def of(cls, topology: Topology) -> Unrolled:
+        graph, n = topology.graph, topology.n_states
+        turning = graph.cyclic[graph.component].astype(bool) if n else np.zeros(0, bool)
+        exits = np.arange(n)
+        exits[turning] = n + np.arange(turning.sum())
+        inside = graph.component[topology.source] == graph.component[topology.target]
+        plain = np.flatnonzero(~inside)
+        blocks = tuple(_blocks(topology, np.flatnonzero(inside)))
+        sources, targets = [exits[topology.source[plain]]], [topology.target[plain]]
+        for block in blocks:
+            m = block.states.shape[1]
+            sources.append(np.repeat(block.states, m, axis=1).ravel())
+            targets.append(np.tile(exits[block.states], m).ravel())
+        n_nodes = n + int(turning.sum())
+        source, target = np.concatenate(sources), np.concatenate(targets)
+        return cls(exits, plain, blocks, source, target, n_nodes)
+
+    @cached_property
+    def forwards(self) -> Levels:
+        return _levels(self.source, self.target, self.n_nodes)
+
+    @cached_property
+    def backwards(self) -> Levels:
+        return _levels(self.target, self.source, self.n_nodes)
+
+
+def _blocks(topology: Topology, inside: Array) -> list[Block]:
+    graph = topology.graph
+    sizes = np.diff(graph.bounds)
+    place, which = np.empty(topology.n_states, np.int64), np.empty(topology.n_states, np.int64)
+    turning = graph.cyclic.astype(bool)
+    blocks = []
+    for m in np.unique(sizes[turning]).tolist():
+        chosen = np.flatnonzero((sizes == m) & turning)
+        states = graph.order[graph.bounds[chosen][:, None] + np.arange(m)]
+        place[states], which[states] = np.arange(m), np.arange(len(chosen))[:, None]
+        arcs = inside[np.isin(graph.component[topology.source[inside]], chosen)]
+        source, target = topology.source[arcs], topology.target[arcs]
+        cells = (which[source] * m + place[source]) * m + place[target]
+        blocks.append(Block(states, arcs, Segments.of(cells, len(chosen) * m * m)))
+    return blocks
+
+
+def _levels(source: Array, target: Array, n: int) -> Levels:
+    depth = analysed(source, target, n)[4]
+    order = np.argsort(depth, kind="stable")
+    position = np.empty(n, np.int64)
+    position[order] = np.arange(n)
+    by_level = np.argsort(depth[target], kind="stable")
+    heights = np.arange(depth.max(initial=-1) + 2)
+    node_starts = np.searchsorted(depth[order], heights)
+    arc_starts = np.searchsorted(depth[target][by_level], heights)
+    steps = []
+    for low, high, first, last in zip(node_starts, node_starts[1:], arc_starts, arc_starts[1:], strict=False):
+        arcs = by_level[first:last]
+        sums = Segments.of(position[target[arcs]] - low, int(high - low))
+        steps.append(Level(order[low:high], arcs, position[source[arcs]], sums))
+    return Levels(tuple(steps), position)
+
+
+def contiguous(x: Tensor) -> Array:
+    """An integer tensor as a contiguous array of int64 on the CPU."""
+    return np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.int64)

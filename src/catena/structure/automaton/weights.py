@@ -1,0 +1,75 @@
+"""What machines ask of the elements of a semiring beside ⊕ and ⊗: their logs, quotients, and whether they are zero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor
+
+from catena.numerics import NEVER, safe_log
+from catena.structure.semirings import Boolean, Counting, Log, Max, Real, Sampling, Semiring, Tropical
+
+Elements = Shaped[Tensor, "..."]
+
+_LOGS: dict[type[Semiring], Callable[[Tensor], Tensor]] = {
+    Log: lambda x: x,
+    Max: lambda x: x,
+    Sampling: lambda x: x,
+    Tropical: lambda x: -x,
+    Real: safe_log,
+    Counting: safe_log,
+    Boolean: lambda x: torch.where(x, 0.0, NEVER),
+}
+
+
+def log_weights(semiring: Semiring, x: Elements) -> Float[Tensor, "..."]:
+    """The scores whose lifting the elements are."""
+    if type(semiring) not in _LOGS:
+        raise TypeError(
+            f"elements of {type(semiring).__name__} have no log-weight that could be carried to another semiring: "
+            f"start from a machine over {', '.join(sorted(kind.__name__ for kind in _LOGS))}"
+        )
+    return _LOGS[type(semiring)](x)
+
+
+def _difference(a: Tensor, b: Tensor) -> Tensor:
+    gone = b.isinf()
+    return torch.where(gone, a, a - torch.where(gone, 0.0, b))
+
+
+def _quotient(a: Tensor, b: Tensor) -> Tensor:
+    return torch.where(b == 0, a, a / torch.where(b == 0, 1.0, b))
+
+
+_QUOTIENTS: dict[type[Semiring], Callable[[Tensor, Tensor], Tensor]] = {
+    Log: _difference,
+    Max: _difference,
+    Tropical: _difference,
+    Real: _quotient,
+    Boolean: lambda a, b: a & b,
+}
+
+
+def divide(semiring: Semiring, a: Elements, b: Elements) -> Elements:
+    """The c with b ⊗ c = a; where b is zero, and so a, zero."""
+    if type(semiring) not in _QUOTIENTS:
+        raise TypeError(
+            f"weights of {type(semiring).__name__} cannot be divided, as pushing and determinising must: use one "
+            f"of {', '.join(sorted(kind.__name__ for kind in _QUOTIENTS))}"
+        )
+    return _QUOTIENTS[type(semiring)](a, b)
+
+
+def nonzero(semiring: Semiring, x: Elements) -> Bool[np.ndarray, " n"]:
+    """Which entries of the last axis are not zero, in any of the batch."""
+    differs = x.detach() != semiring.zero(semiring.shape(x), x)
+    return differs.reshape(math.prod(x.shape[:-1]), x.shape[-1]).any(0).cpu().numpy()
+
+
+def same_semiring(a: Semiring, b: Semiring) -> bool:
+    """Whether elements of one are elements of the other."""
+    return type(a) is type(b) and a.width == b.width

@@ -1,0 +1,114 @@
+"""The machine as a value: what it refuses, and how it is carried from one semiring to another."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError
+
+import pytest
+import torch
+
+from catena.errors import FormatError, ShapeError, UnknownNameError
+from catena.structure.automaton.build import from_arcs, from_string
+from catena.structure.automaton.symbols import Symbols
+from catena.structure.automaton.value import EPSILON, FAILURE, Automaton
+from catena.structure.semirings import Boolean, Counting, Entropy, Expectation, KBest, Log, Max, Real, Tropical
+
+
+def ids(*numbers: int) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=torch.int64)
+
+
+def test_a_machine_is_frozen_and_knows_itself() -> None:
+    machine = from_arcs([(0, 1, 5, 5, -1.0), (1, 1, EPSILON, 6, -2.0)], [0], [1])
+    assert (machine.n_states, machine.n_arcs) == (2, 2)
+    assert not machine.is_acceptor
+    assert not machine.is_acyclic
+    assert not machine.has_failures
+    assert from_string("abc").is_acyclic
+    with pytest.raises(FrozenInstanceError):
+        machine.weight = machine.initial  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("arcs", "words"),
+    [
+        ((0, 2, 1, 1), "target of an arc must be one of 2 states.*arc 0 is 2"),
+        ((-1, 1, 1, 1), "source of an arc must be one of 2 states.*arc 0 is -1"),
+        ((0, 1, -2, 1), "input of an arc must be a label above 0.*arc 0 is -2"),
+        ((0, 1, 1, -3), "output of an arc must be a label.*arc 0 is -3"),
+        ((0, 1, FAILURE, 1), "must both read and write FAILURE.*arc 0 reads -1 and writes 1"),
+        ((0, 1, 1, FAILURE), "arc 0 reads 1 and writes -1"),
+        ((0, 0, FAILURE, FAILURE), "must not lead in a circle"),
+    ],
+)
+def test_arcs_that_cannot_be(arcs: tuple[int, int, int, int], words: str) -> None:
+    columns = [ids(x) for x in arcs]
+    with pytest.raises(ShapeError, match=words):
+        Automaton(columns[0], columns[1], columns[2], columns[3], torch.zeros(1), torch.zeros(2), torch.zeros(2))
+
+
+def test_one_failure_arc_for_a_state() -> None:
+    with pytest.raises(ShapeError, match="at most one failure arc, but state 0 has several"):
+        from_arcs([(0, 1, FAILURE, FAILURE, 0.0), (0, 2, FAILURE, FAILURE, 0.0)], [0], [1])
+
+
+def test_weights_of_the_wrong_shape() -> None:
+    machine = from_string("abc")
+    with pytest.raises(ShapeError, match="weight of a machine with 4 states and 3 arcs over Log"):
+        machine.with_weights(torch.zeros(2), torch.zeros(4), torch.zeros(4))
+    with pytest.raises(ShapeError, match=r"initial .* must have the shape \[\.\.\., 4\]"):
+        machine.with_weights(torch.zeros(2, 3), torch.zeros(4), torch.zeros(2, 4))
+    with pytest.raises(ShapeError, match=r"over KBest must have the shape \[2, \.\.\., 3\]"):
+        machine.with_weights(torch.zeros(3), torch.zeros(4), torch.zeros(4), KBest(2))
+
+
+def test_log_weights_are_carried_from_one_semiring_to_another() -> None:
+    scores = [-1.0, -math.inf, 0.5]
+    machine = from_string("abc", scores=torch.tensor(scores).double())
+    for semiring in (Log(), Max(), Tropical(), Real()):
+        back = machine.over(semiring).over(Log())
+        assert back.weight.tolist() == pytest.approx(scores)
+        assert back.initial.tolist() == machine.initial.tolist()
+    assert machine.over(Tropical()).weight.tolist() == [1.0, math.inf, -0.5]
+    assert machine.over(Boolean()).weight.tolist() == [True, False, True]
+    assert machine.over(Boolean()).over(Log()).weight.tolist() == [0.0, -math.inf, 0.0]
+    assert machine.over(Counting()).weight.tolist() == [1.0, 0.0, 1.0]
+    values = torch.tensor([1.0, 2.0, 3.0]).double()
+    assert machine.over(Expectation(), values).weight.tolist() == [scores, [1.0, 0.0, 3.0]]
+    with pytest.raises(ValueError, match="takes 1 additive values, but 0 are given"):
+        machine.over(Expectation())
+    with pytest.raises(TypeError, match="Entropy have no log-weight"):
+        machine.over(Entropy()).over(Log())
+
+
+def test_what_is_known_of_the_structure_is_kept() -> None:
+    machine = from_string("abc")
+    assert machine.detach().topology is machine.topology
+    assert machine.over(Max()).topology is machine.topology
+
+
+def test_gradients_can_be_cut() -> None:
+    machine = from_string("ab", scores=torch.zeros(2).double().requires_grad_())
+    assert machine.requires_grad
+    assert not machine.detach().requires_grad
+
+
+def test_symbols_name_labels_both_ways() -> None:
+    table = Symbols(["the", "cat", "the"])
+    assert len(table) == 3
+    assert list(table) == ["<eps>", "the", "cat"]
+    assert table.labels(["cat", "the"]) == [2, 1]
+    assert table.names([2, 0, 1]) == ["cat", "the"]
+    assert "cat" in table
+    assert table == Symbols.of({"<eps>": 0, "the": 1, "cat": 2})
+    assert hash(table) == hash(Symbols(["the", "cat"]))
+    assert table != Symbols(["the"])
+    with pytest.raises(UnknownNameError, match="'catt'.*did you mean 'cat'"):
+        table.label("catt")
+    with pytest.raises(UnknownNameError, match="no symbol has the label 9"):
+        table.name(9)
+    with pytest.raises(FormatError, match="'a' and 'b' are 1"):
+        Symbols.of({"a": 1, "b": 1})
+    with pytest.raises(FormatError, match="not be below 0"):
+        Symbols.of({"a": -1})
