@@ -48,7 +48,7 @@ def log_ticks(low: float, high: float, most: int = 8) -> list[float]:
 def short(value: float, digits: int = 3) -> str:
     """A number in as few characters as say it: three digits, thousands as k, no trailing zeros.
 
-    >>> [short(v) for v in (0.12345, 12000, 3.0, -0.5, 1.5e9)]
+    >>> [short(v) for v in (0.12345, 12000.0, 3.0, -0.5, 1.5e9)]
     ['0.123', '12k', '3', '−0.5', '1.5G']
     """
     if not math.isfinite(value):

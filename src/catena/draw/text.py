@@ -98,8 +98,8 @@ def text_width(text: str, size: float, bold: bool = False) -> float:
 def shorten(text: str, size: float, most: float, bold: bool = False) -> str:
     """The text, or as much of its beginning as fits into ``most`` with an ellipsis.
 
-    >>> shorten("Donaudampfschifffahrt", 10, 70)
-    'Donaudamp…'
+    >>> shorten("Donaudampfschifffahrt", 10.0, 70.0)
+    'Donaudam…'
     """
     if text_width(text, size, bold) <= most:
         return text

@@ -1,0 +1,93 @@
+"""Charts: a cell for each span, over the words it covers; the tree is framed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from catena.draw.chart import HEIGHT, draw_chart
+from catena.errors import DataError, ShapeError
+from tests.draw.reading import read
+
+WORDS = ["she", "saw", "him"]
+SCORES = np.array([[0.5, 0.25, 1.0], [9.0, 0.6, 0.75], [9.0, 9.0, 0.7]])
+
+
+def cells(found):
+    return found.having("rect", "f-faint")
+
+
+def test_every_span_has_a_cell_over_its_words():
+    found = read(draw_chart(WORDS, SCORES))
+    boxes = [mark.box for mark in cells(found)]
+    assert len(boxes) == 6
+    width = boxes[-1].width + 4
+    for text, (i, j) in {
+        "1": (0, 2),
+        ".25": (0, 1),
+        ".75": (1, 2),
+        ".50": (0, 0),
+        ".60": (1, 1),
+        ".70": (2, 2),
+    }.items():
+        x, y = found.text(text).box.middle
+        words = [found.text(word).box.middle[0] for word in WORDS[i : j + 1]]
+        assert x == pytest.approx((words[0] + words[-1]) / 2, abs=0.02)
+        assert y == pytest.approx(-(j - i + 0.5) * HEIGHT, abs=2.0)
+        assert any(box.x0 < x < box.x1 and box.y0 < y < box.y1 for box in boxes)
+    assert found.text("saw").box.middle[0] - found.text("she").box.middle[0] == pytest.approx(width, abs=0.02)
+    assert "9" not in [mark.text for mark in found.texts()], "what stands below the diagonal is not read"
+
+
+def test_the_largest_number_is_the_strongest():
+    heat = read(draw_chart(WORDS, SCORES)).having("rect", "f-heat")
+    strengths = [float(mark.attributes["opacity"]) for mark in heat]
+    assert strengths == [1.0, 0.25, 0.75, 0.5, 0.6, 0.7]
+
+
+def test_numbers_below_zero_are_shaded_from_the_least_to_the_largest():
+    scores = np.array([[-4.0, -1.0, -3.0], [0, -2.0, -np.inf], [0, 0, -4.0]])
+    found = read(draw_chart(WORDS, scores))
+    strengths = {mark.tooltip: float(mark.attributes["opacity"]) for mark in found.having("rect", "f-heat")}
+    assert strengths["she saw: −1"] == 1.0
+    assert strengths["she saw him: −3"] == 0.33
+    assert "saw him: impossible" in {mark.tooltip for mark in cells(found)}
+    assert len(found.texts()) == 3 + 5
+
+
+def test_labels_are_the_best_ones_or_those_of_the_tree():
+    scores = np.stack([SCORES, SCORES * 0.5], -1)
+    found = read(draw_chart(WORDS, scores, ["X", "Y"], tree=[(0, 2, 1), (0, 0, 0), (1, 2, 0), (-1, -1, -1)]))
+    shown = [mark.text for mark in found.texts()]
+    assert shown.count("Y") == 1
+    assert shown.count("X") == 5
+    assert ".50" in shown, "half of the 1 of the best label"
+    frames = found.having("rect", "s-best")
+    assert len(frames) == 3
+    assert found.description == "she: X .50; she saw him: Y .50; saw him: X .75"
+
+
+@pytest.mark.parametrize(
+    ("scores", "options", "error", "sentence"),
+    [
+        (
+            SCORES[:2],
+            {},
+            ShapeError,
+            r"scores must have the shape \[3, 3\] \(words by words\), but its shape is \[2, 3\]",
+        ),
+        (SCORES, {"labels": ["X"]}, ShapeError, r"scores must have the axes \[t, t, k\], but the shape is \[3, 3\]"),
+        (SCORES, {"tree": [[0, 1, 2, 3]]}, ShapeError, r"rows \(first, last\) or \(first, last, label\), .* 4 numbers"),
+        (SCORES, {"tree": [[0, 3]]}, DataError, r"tree\[0\] must be a span within 3 words, but it is \(0, 3\)"),
+        (SCORES, {"tree": [[2, 1]]}, DataError, r"tree\[0\] must be a span within 3 words, but it is \(2, 1\)"),
+        (
+            SCORES[..., None],
+            {"labels": ["X"], "tree": [[0, 1, 1]]},
+            DataError,
+            "one of the 1 labels, but it has label 1",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(scores, options, error, sentence):
+    with pytest.raises(error, match=sentence):
+        draw_chart(WORDS, scores, **options)

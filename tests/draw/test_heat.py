@@ -1,0 +1,79 @@
+"""Heat maps: shades by size, signs by colour, numbers all alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from catena.draw.heat import draw_heat, texts_of
+from catena.errors import DataError, ShapeError
+from tests.draw.reading import read
+
+ROWS, COLUMNS = ["a", "b"], ["x", "y", "z"]
+TABLE = np.array([[4.0, 0.0, 1.0], [2.0, 8.0, 1.0]])
+
+
+def strengths(values, **options):
+    marks = [m for m in read(draw_heat(values, ROWS, COLUMNS, **options)).marks if m.kind == "rect"][1:]
+    return [(m.classes[0], float(m.attributes["opacity"])) for m in marks]
+
+
+def test_shades_are_shares_of_the_largest():
+    assert [s for _, s in strengths(TABLE)] == pytest.approx([0.5, 0.125, 0.25, 1.0, 0.125], abs=0.01)
+    assert [s for _, s in strengths(TABLE, shades="rows")] == pytest.approx([1.0, 0.25, 0.25, 1.0, 0.125], abs=0.01)
+    assert [s for _, s in strengths(TABLE, shades="columns")] == pytest.approx([1.0, 1.0, 0.5, 1.0, 1.0], abs=0.01)
+
+
+def test_signs_have_colours_and_infinities_a_place():
+    found = strengths([[1.0, -2.0, -np.inf], [np.inf, 0.5, 0.0]])
+    assert found == [("f-heat", 0.5), ("f-cold", 1.0), ("f-heat", 1.0), ("f-heat", 0.25)]
+
+
+def test_cells_stand_where_their_row_and_column_meet():
+    found = read(draw_heat([[11.0, 12.0, 13.0], [21.0, 22.0, 23.0]], ROWS, COLUMNS))
+    for i, row in enumerate(ROWS, 1):
+        for j, column in enumerate(COLUMNS, 1):
+            x, y = found.text(f"{i}{j}").box.middle
+            assert x == pytest.approx(found.text(column).box.middle[0], abs=0.02)
+            assert y == pytest.approx(found.text(row).box.middle[1], abs=1.0)
+
+
+def test_numbers_of_a_table_have_as_many_decimals():
+    assert texts_of(np.array([[0.5, 0.25], [0.0, 1.0]])) == [[".50", ".25"], ["0", "1"]]
+    assert texts_of(np.array([[3.0, 12.0]])) == [["3", "12"]]
+    assert texts_of(np.array([[-1.5, 12.25, -np.inf]])) == [["−1.50", "12.25", "·"]]
+    assert texts_of(np.array([[150.5, 2.0]])) == [["150.5", "2.0"]]
+    assert texts_of(np.array([[0.0001, 0.00025]])) == [["1e−4", "2.5e−4"]]
+    assert texts_of(np.array([[-np.inf, np.inf]])) == [["·", "∞"]]
+
+
+def test_large_tables_have_tooltips_in_place_of_numbers():
+    n = 40
+    found = read(draw_heat(np.ones((n, n)), [f"r{i}" for i in range(n)], [f"c{i}" for i in range(n)]))
+    assert len(found.texts()) == 2 * n
+    assert found.having("rect", "f-heat")[1].tooltip == "r0, c1: 1"
+    assert read(draw_heat(TABLE, ROWS, COLUMNS, numbers=False)).having("rect", "f-heat")[0].tooltip == "a, x: 4"
+
+
+def test_long_names_of_columns_are_slanted():
+    found = read(draw_heat(np.ones((1, 9)), ["r"], [f"a very long name {i}" for i in range(9)]))
+    assert all("rotate(-45" in mark.attributes["transform"] for mark in found.texts() if "very" in mark.text)
+    assert "transform" not in read(draw_heat(TABLE, ROWS, ["a middling name"] * 3)).texts()[-1].attributes
+
+
+@pytest.mark.parametrize(
+    ("values", "rows", "error", "sentence"),
+    [
+        (
+            TABLE,
+            ["a"],
+            ShapeError,
+            r"values must have the shape \[1, 3\] \(rows by columns\), but its shape is \[2, 3\]",
+        ),
+        (TABLE, [], DataError, "there is nothing to draw: rows is empty"),
+        ([["x"]], ROWS, ShapeError, r"values must be numbers with the axes \[n, m\], but they are not"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(values, rows, error, sentence):
+    with pytest.raises(error, match=sentence):
+        draw_heat(values, rows, COLUMNS)

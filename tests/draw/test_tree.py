@@ -1,0 +1,105 @@
+"""Phrase-structure trees: from both kinds of value, in both directions, compared with a reference."""
+
+from __future__ import annotations
+
+import pytest
+
+from catena.data.examples import Place, Tree
+from catena.draw.tree import ROW, bracketed, draw_tree, read_tree
+from catena.errors import DataError
+from tests.draw.reading import read
+
+SENTENCE = ("S", ("NP", ("DT", "the"), ("NN", "dog")), ("VP", ("V", "saw"), ("NP", ("PRP", "me"))))
+WORDS = ["the", "dog", "saw", "me"]
+
+
+def as_tree(value: object) -> Tree:
+    place = Place("trees.mrg", 1)
+    assert isinstance(value, tuple)
+    label, *below = value
+    if isinstance(below[0], str):
+        return Tree(label, (), below[0], place)
+    return Tree(label, tuple(as_tree(child) for child in below), None, place)
+
+
+def test_both_kinds_of_tree_give_the_same_picture():
+    assert draw_tree(as_tree(SENTENCE)) == draw_tree(SENTENCE)
+
+
+def test_the_empty_outer_bracket_is_left_out():
+    outer = Tree("", (as_tree(SENTENCE),), None, Place("trees.mrg", 1))
+    assert draw_tree(outer) == draw_tree(SENTENCE)
+
+
+def test_nodes_come_before_their_children_and_know_their_spans():
+    nodes = read_tree(SENTENCE)
+    assert all(child > node for node, below in enumerate(nodes.children) for child in below)
+    assert [nodes.labels[node] for node in nodes.words()] == WORDS
+    spans = set(nodes.spans())
+    assert {("S", 0, 3), ("NP", 0, 1), ("VP", 2, 3), ("NP", 3, 3), ("V", 2, 2)} <= spans
+    assert bracketed(nodes) == "(S (NP (DT the) (NN dog)) (VP (V saw) (NP (PRP me))))"
+
+
+@pytest.mark.parametrize("level", [True, False])
+def test_words_stand_in_order_under_their_tags(level):
+    found = read(draw_tree(SENTENCE, level_words=level))
+    xs = [found.text(word).box.middle[0] for word in WORDS]
+    assert xs == sorted(xs)
+    for word, tag in zip(WORDS, ["DT", "NN", "V", "PRP"], strict=True):
+        assert found.text(word).box.middle[0] == pytest.approx(found.text(tag).box.middle[0], abs=0.02)
+    ys = {word: found.text(word).box.middle[1] for word in WORDS}
+    assert (len(set(ys.values())) == 1) == level
+    assert found.text("S").box.middle[1] < min(ys.values())
+
+
+def test_every_edge_joins_a_node_and_its_child():
+    found = read(draw_tree(SENTENCE))
+    edges = found.having("path", "s-edge")
+    assert len(edges) == len(read_tree(SENTENCE).labels) - 1
+    texts = found.texts()
+    for edge in edges:
+        (x0, y0), (x1, y1) = edge.points[0], edge.points[-1]
+        above = [t for t in texts if abs(t.box.middle[0] - x0) < 0.02 and 0 < y0 - t.box.middle[1] < ROW / 2]
+        below = [t for t in texts if abs(t.box.middle[0] - x1) < 0.02 and 0 < t.box.middle[1] - y1 < ROW / 2]
+        assert len(above) == len(below) == 1
+
+
+def test_scripts_from_right_to_left_begin_at_the_right():
+    tree = ("S", ("N", "הכלב"), ("V", "רדף"))
+    by_script = read(draw_tree(tree))
+    assert by_script.text("הכלב").box.x0 > by_script.text("רדף").box.x1
+    forced = read(draw_tree(tree, direction="left-to-right"))
+    assert forced.text("הכלב").box.x1 < forced.text("רדף").box.x0
+    assert read(draw_tree(SENTENCE, direction="right-to-left")).text("me").box.x1 < 0
+
+
+def test_nodes_that_the_reference_lacks_are_marked():
+    reference = ("S", ("NP", ("DT", "the"), ("NN", "dog")), ("V", "saw"), ("NP", ("PRP", "me")))
+    found = read(draw_tree(SENTENCE, reference=reference))
+    marked = [mark for mark in found.texts() if "f-bad" in mark.classes]
+    assert [mark.text for mark in marked] == ["VP"]
+    assert marked[0].tooltip == "VP: not in the reference"
+    assert not any("f-bad" in mark.classes for mark in read(draw_tree(SENTENCE, reference=SENTENCE)).texts())
+
+
+def test_a_node_that_occurs_twice_must_occur_twice_in_the_reference():
+    twice, once = ("S", ("X", ("X", "a")), "b"), ("S", ("X", "a"), "b")
+    assert len(read(draw_tree(twice, reference=once)).having("text", "f-bad")) == 1
+
+
+def test_very_deep_trees_are_drawn():
+    tree: object = "word"
+    for _ in range(1500):
+        tree = ("X", tree)
+    assert len(read_tree(tree).labels) == 1501
+
+
+@pytest.mark.parametrize("tree", [("S", 3), (), (1, "a"), ["S", "a"], None])
+def test_what_is_no_tree_is_refused(tree):
+    with pytest.raises(DataError, match="a tree is a word or a tuple of a label and the trees below it"):
+        draw_tree(tree)
+
+
+def test_a_reference_over_other_words_is_refused():
+    with pytest.raises(DataError, match="a tree over the same words, but it has 1, and the tree 4"):
+        draw_tree(SENTENCE, reference=("S", "a"))
