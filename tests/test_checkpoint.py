@@ -82,9 +82,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         assert torch.equal(read[name], tensor), name
         assert read[name].dtype == tensor.dtype, name
     assert found.state() == {"step": 7, "scores": {"f1": None}}
-    assert (found.folder / "tokenizer" / "words.json").read_text(
-        encoding="utf-8"
-    ) == '["ein", "Wörterbuch"]\n'
+    assert (found.folder / "tokenizer" / "words.json").read_text(encoding="utf-8") == '["ein", "Wörterbuch"]\n'
 
 
 def test_tied_weights_take_the_room_of_one(tmp_path: Path) -> None:
@@ -202,9 +200,7 @@ def test_a_checkpoint_of_another_model_is_refused_with_the_difference(tmp_path: 
     with pytest.raises(CheckpointError, match="comes from another model") as error:
         found.load_into(Other())
     assert "head.weight is in the model only" in str(error.value)
-    assert "float32 of shape (2, 3) in the checkpoint and float32 of shape (5, 3) in the model" in str(
-        error.value
-    )
+    assert "float32 of shape (2, 3) in the checkpoint and float32 of shape (5, 3) in the model" in str(error.value)
     with pytest.raises(CheckpointError, match=r"float32 of shape .* float64 of shape"):
         found.load_into(nn.ModuleDict({"layer": nn.Linear(3, 2).double()}))
 
@@ -217,9 +213,7 @@ def test_a_checkpoint_of_the_same_model_is_loaded(tmp_path: Path) -> None:
 
 def test_a_model_without_training_state_says_so_when_it_is_resumed(tmp_path: Path) -> None:
     found = write_checkpoint(tmp_path / "a", {"w": torch.ones(1)}, save_config)
-    with pytest.raises(
-        CheckpointError, match="cannot be resumed, but a new run can start from it with --from"
-    ):
+    with pytest.raises(CheckpointError, match="cannot be resumed, but a new run can start from it with --from"):
         found.training()
 
 
@@ -242,9 +236,7 @@ def test_a_newer_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
         open_checkpoint(run.path)
     meta = json.loads((run.path / "meta.json").read_text())
     (run.path / "meta.json").write_text(json.dumps({**meta, "format_version": 999}))
-    with pytest.raises(
-        CheckpointError, match=r"meta\.json has format version 999.*pip install --upgrade catena"
-    ):
+    with pytest.raises(CheckpointError, match=r"meta\.json has format version 999.*pip install --upgrade catena"):
         open_checkpoint(run.path)
 
 
@@ -252,9 +244,7 @@ def test_an_older_format_is_brought_up_step_by_step(tmp_path: Path, monkeypatch:
     folder = write(tmp_path / "a")
     monkeypatch.setattr(checkpoint, "FORMAT_VERSION", 3)
     monkeypatch.setitem(checkpoint.UPGRADES, 1, lambda manifest: {**manifest, "trail": ["1 to 2"]})
-    monkeypatch.setitem(
-        checkpoint.UPGRADES, 2, lambda manifest: {**manifest, "trail": [*manifest["trail"], "2 to 3"]}
-    )
+    monkeypatch.setitem(checkpoint.UPGRADES, 2, lambda manifest: {**manifest, "trail": [*manifest["trail"], "2 to 3"]})
     found = read_checkpoint(folder)
     assert found.manifest["trail"] == ["1 to 2", "2 to 3"]
     assert found.manifest["format_version"] == 3
@@ -304,9 +294,7 @@ def test_a_run_that_was_copied_with_its_links_followed_still_loads(tmp_path: Pat
     assert open_checkpoint(tmp_path / "copy").weights()["layer.weight"][0, 0] == 10.0
 
 
-def test_where_links_cannot_be_made_a_small_file_points(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_links_cannot_be_made_a_small_file_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError("a required privilege is not held by the client")
 
@@ -330,9 +318,7 @@ def test_a_damaged_last_falls_back_to_the_newest_whole_one_and_says_so(tmp_path:
     assert last_checkpoint(run.path).folder == run.folder_of(1_000_000)
     for folder in checkpoints_of(run.path):
         (folder / "state.json").unlink()
-    with pytest.raises(
-        CheckpointError, match=r"no checkpoint of the run can be used: .*state\.json is missing"
-    ):
+    with pytest.raises(CheckpointError, match=r"no checkpoint of the run can be used: .*state\.json is missing"):
         last_checkpoint(run.path)
 
 
@@ -340,9 +326,7 @@ def test_a_damaged_best_is_refused(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     damage(run.folder_of(5) / "model.safetensors", 900)
     for path in (run.path, run.path / "best"):
-        with pytest.raises(
-            CheckpointError, match=r"model\.safetensors is damaged.*Choose another checkpoint of"
-        ):
+        with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged.*Choose another checkpoint of"):
             open_checkpoint(path)
     shutil.rmtree(run.folder_of(5))
     with pytest.raises(CheckpointError, match=r"best points to .*step-000005, which is missing"):
@@ -351,9 +335,7 @@ def test_a_damaged_best_is_refused(tmp_path: Path) -> None:
 
 def test_a_path_that_does_not_exist_is_named_with_its_neighbours(tmp_path: Path) -> None:
     make_run(tmp_path / "mr-cnn")
-    with pytest.raises(
-        CheckpointError, match=r"there is no run or checkpoint .*mr-cn: did you mean .*mr-cnn\?"
-    ):
+    with pytest.raises(CheckpointError, match=r"there is no run or checkpoint .*mr-cn: did you mean .*mr-cnn\?"):
         open_checkpoint(tmp_path / "mr-cn")
     with pytest.raises(CheckpointError, match=r"there is no run or checkpoint gpt2$"):
         open_checkpoint(Path("gpt2"))
@@ -362,9 +344,7 @@ def test_a_path_that_does_not_exist_is_named_with_its_neighbours(tmp_path: Path)
 
 
 def test_a_path_that_is_no_model_says_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(
-        CheckpointError, match=r"neither a run .* nor a checkpoint .* that 'catena train' wrote"
-    ):
+    with pytest.raises(CheckpointError, match=r"neither a run .* nor a checkpoint .* that 'catena train' wrote"):
         open_checkpoint(tmp_path)
     (tmp_path / "file.tsv").write_text("x", encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"file\.tsv is neither a run"):

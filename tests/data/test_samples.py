@@ -62,9 +62,7 @@ def test_the_tagged_sentences_are_the_labelled_ones_in_the_same_order() -> None:
     for split in SPLITS:
         for tagged, labelled in zip(TAGGED[split], LABELLED[split], strict=True):
             assert isinstance(tagged, Columns)
-            assert tagged.comments == (f"# intent = {labelled.labels[0]}", f"# text = {labelled.text}"), (
-                tagged.place
-            )
+            assert tagged.comments == (f"# intent = {labelled.labels[0]}", f"# text = {labelled.text}"), tagged.place
 
 
 def test_the_tokens_are_the_text_without_its_blanks() -> None:
@@ -94,9 +92,7 @@ def test_the_names_of_the_files() -> None:
 
 
 def test_an_unknown_file_is_answered_with_the_nearest() -> None:
-    with pytest.raises(
-        UnknownNameError, match=r"no sample file .*tran\.tsv': did you mean 'assistant/train\.tsv'"
-    ):
+    with pytest.raises(UnknownNameError, match=r"no sample file .*tran\.tsv': did you mean 'assistant/train\.tsv'"):
         sample_path("assistant/tran.tsv")
     with pytest.raises(UnknownNameError, match="no sample file is called"):
         sample_path("corpus.py")

@@ -85,9 +85,7 @@ def killed_anywhere_ends_the_same(
     for at in kills:
         run = fresh_run(folder / f"killed-at-{at}")
         doomed = Doomed(make_task(), at, die)
-        survives(
-            lambda doomed=doomed, run=run: train(doomed, settings, run, Randomness(SEED), SilentReporter())
-        )
+        survives(lambda doomed=doomed, run=run: train(doomed, settings, run, Randomness(SEED), SilentReporter()))
         go_on(make_task(), settings, run)
         same_end(whole, run)
 

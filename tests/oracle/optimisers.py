@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterable
 
 
-def sgd(
-    w: float, gradients: Iterable[float], rate: float, momentum: float = 0.0, decay: float = 0.0
-) -> float:
+def sgd(w: float, gradients: Iterable[float], rate: float, momentum: float = 0.0, decay: float = 0.0) -> float:
     """Polyak 1964 as most libraries write it: b <- m b + g, w <- w - rate b; the first b is g."""
     b = 0.0
     for g in gradients:
@@ -50,9 +48,7 @@ def adagrad(w: float, gradients: Iterable[float], rate: float, eps: float, decay
     return w
 
 
-def adadelta(
-    w: float, gradients: Iterable[float], rate: float, rho: float, eps: float, decay: float = 0.0
-) -> float:
+def adadelta(w: float, gradients: Iterable[float], rate: float, rho: float, eps: float, decay: float = 0.0) -> float:
     """Zeiler 2012, algorithm 1."""
     v = u = 0.0
     for g in gradients:

@@ -12,8 +12,8 @@ import tyro
 from catena.cli.flags import arg, at_least, parse_flags, take_keys
 from catena.cli.usage import UsageError
 from catena.config import Key, override, parse, read_toml
-from catena.registry import did_you_mean
 from catena.recipes.table import find_config
+from catena.registry import did_you_mean
 from catena.tasks.table import TASKS, Entry, task_of_config, task_of_file
 
 ABOUT = "Train a model. Without a task, the format of the first file decides which."

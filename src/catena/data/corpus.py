@@ -1,7 +1,7 @@
 """A corpus as numbers: the tokens of every example in one flat array, read and tokenised once.
 
 Tokens get provisional numbers in the order they are first met, so one pass over a file is enough: the vocabulary is
-chosen afterwards from the counts of the training part, and :meth:`Corpus.renumbered` maps the flat array onto it. An array
+chosen afterwards from the counts of the training part, and :meth:`Corpus.renumbered` maps the array onto it. An array
 that outgrows ``IN_MEMORY`` moves to a temporary file and is memory-mapped, so memory does not grow with the text.
 
 Knows nothing of labels or models.
