@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import torch
 
+from catena.structure.backend import use_backend
 from catena.structure.projective import ProjectiveTree
-from tests.laws.dependency_laws import DependencyLaws
+from catena.structure.semirings import (
+    Boolean,
+    Counting,
+    Entropy,
+    Expectation,
+    KBest,
+    Log,
+    Product,
+    Real,
+    Tropical,
+)
+from tests.laws.dependency_laws import DependencyAnswers, DependencyLaws
 from tests.laws.structure_laws import Case
 from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
 
@@ -32,3 +45,38 @@ class TestLabelsAndHoles(DependencyLaws):
         labels = case.draw(5, 5, 2, salt=1)
         lengths = torch.tensor([4, 4, 3, 4])
         return ProjectiveTree(case.draw(4, 5, 5), labels, lengths, holes, single_root=False)
+
+
+class TestAnswers(DependencyAnswers):
+    kind: ClassVar = ProjectiveTree
+
+    def test_arcs_may_not_cross(self) -> None:
+        crossing = torch.tensor([[3, 0, 2, 1], [3, 4, 0, 3]])
+        assert self.tree().are_trees(crossing).tolist() == [False, False]
+        assert (self.tree().log_prob(crossing) == -math.inf).all()
+        # An arc of the root counts too: word 2 hangs from it, under the arc from 1 to 3.
+        assert self.tree(single_root=False).are_trees(torch.tensor([0, 0, 1, 1]).expand(2, 4)).tolist() == [False] * 2
+
+    def test_a_hole_lets_arcs_over_it(self) -> None:
+        mask = torch.tensor([[True, False, True, True], [True, True, True, True]])
+        tree = self.tree(mask=mask)
+        assert tree.are_trees(torch.tensor([[0, 9, 1, 1], [0, 1, 1, 1]])).tolist() == [True, True]
+        assert (tree.argmax()[0, 1], tree.sample(2)[0, 0, 1]) == (-1, -1)
+
+
+def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
+    case = Case(seed=9)
+    for single_root in (True, False):
+        lengths = torch.tensor([4, 2])
+        tree = ProjectiveTree(case.draw(2, 5, 5), case.draw(2, 5, 5, 2, salt=1), lengths, single_root=single_root)
+        value = ProjectiveTree(case.draw(2, 5, 5, salt=2), lengths=lengths, single_root=single_root)
+        with use_backend("reference"):
+            log_z = tree.log_partition()
+            assert torch.allclose(tree.total(Real()).log(), log_z)
+            assert torch.allclose(-tree.total(Tropical()), tree.max())
+            assert tree.total(Counting()).tolist() == ([30 * 16, 2 * 4] if single_root else [55 * 16, 3 * 4])
+            assert tree.total(Boolean()).tolist() == [True, True]
+            assert torch.allclose(tree.total(Entropy()), torch.stack((log_z, tree.entropy())))
+            assert torch.allclose(tree.total(Expectation(), value), torch.stack((log_z, tree.expectation(value))))
+            both = tree.total(Product(Log(), KBest(3)))
+            assert torch.allclose(both, torch.cat((log_z[None], tree.topk(3).scores)))

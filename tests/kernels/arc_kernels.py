@@ -1,0 +1,45 @@
+"""What the tests of both kinds of dependency kernels share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+def drawn(b: int, t: int, scale: float = 1.0, seed: int = 1) -> Tensor:
+    """Scores of arcs for ``b`` sentences of ``t`` words."""
+    return torch.randn(b, t + 1, t + 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * scale
+
+
+class Summed(NamedTuple):
+    log_z: Tensor
+    chances: Tensor
+    exact: Tensor
+
+
+def in_floats(loop: Callable[..., None], arcs: Tensor, lengths: Tensor, single_root: bool) -> Summed:
+    """What one loop by itself computes of all rows, and where it says that it is exact."""
+    b = len(arcs)
+    log_z, chances, exact = torch.zeros(b).double(), torch.zeros_like(arcs), torch.zeros(b, dtype=torch.bool)
+    results = (log_z.numpy(), chances.numpy(), exact.numpy())
+    loop(arcs.contiguous().numpy(), lengths.numpy(), single_root, 0, b, True, *results)
+    return Summed(log_z, chances, exact)
+
+
+def hold_to_the_rules_of_torch(name: str, best: Any, top: Any) -> None:
+    """Schemas, shapes for tracing and gradients of all operators of a kind of trees."""
+    arcs, lengths, scale = drawn(3, 4), torch.tensor([4, 0, 2]), torch.ones(3).double()
+    sums = {end: getattr(torch.ops.catena, f"{name}_{end}").default for end in ("one_way", "both_ways", "slopes")}
+    chances = sums["both_ways"](arcs, lengths, True)[1]
+    shapes = ("test_schema", "test_faketensor")
+    torch.library.opcheck(best, (arcs, lengths, True), test_utils=shapes)
+    torch.library.opcheck(top, (arcs[..., None].contiguous(), lengths, False, 3), test_utils=shapes)
+    torch.library.opcheck(sums["slopes"], (scale, arcs, lengths, chances, True), test_utils=shapes)
+    arcs.requires_grad_()
+    torch.library.opcheck(sums["both_ways"], (arcs, lengths, True), test_utils=shapes)
+    torch.library.opcheck(sums["one_way"], (arcs, lengths, True), test_utils=(*shapes, "test_autograd_registration"))
+    stacked = torch.vmap(lambda x: best(x, lengths, True))(torch.stack((drawn(3, 4), drawn(3, 4, seed=2))))
+    assert torch.equal(stacked[1], best(drawn(3, 4, seed=2), lengths, True))
