@@ -333,6 +333,7 @@ def test_from_starts_with_the_weights_and_the_vocabulary_of_an_older_run(
     for name, tensor in open_checkpoint(trained).weights().items():
         assert torch.equal(seen[0][name], tensor), name
     assert config_of(Path("fine")).training.learning_rate == config_of(trained).training.learning_rate
+    assert config_of(Path("fine")).data.dev is None, "the files of the old run are not those of the new"
     assert catena("resume", "fine").code == 0, "with the old vocabulary, not one of the new texts"
 
 

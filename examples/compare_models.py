@@ -1,0 +1,27 @@
+"""Is one model better than another, or is it chance? Both answer the same questions; the bootstrap draws new tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from catena import TextClassifier
+from catena.data.samples.corpus import load_sample
+from catena.metrics.classification import ACCURACY
+from catena.metrics.significance import paired_bootstrap
+
+train, test = load_sample("train"), load_sample("test")
+texts, labels = [e.text for e in train], [e.labels[0] for e in train]
+right = [e.labels[0] for e in test]
+
+words = TextClassifier("loglinear", max_epochs=8, settings={"model.features.ngrams": 1}).fit(texts, labels)
+parts = TextClassifier("loglinear", max_epochs=8, settings={"model.features.characters": 5}).fit(texts, labels)
+one, two = ([str(label) for label in model.predict([e.text for e in test])] for model in (parts, words))
+
+found = paired_bootstrap(
+    ACCURACY.statistics(right, one),
+    ACCURACY.statistics(right, two),
+    ACCURACY.score,
+    np.random.default_rng(0),
+    metric=ACCURACY.name,
+)
+print(found.sentence("words with their parts", "words alone"))

@@ -1,0 +1,152 @@
+"""Docs that run: every Python block, every ``catena`` command and every example is executed, page by page.
+
+A page runs from top to bottom in a folder of its own, which holds ``train.tsv``, ``dev.tsv`` and ``test.tsv`` of the
+corpus that comes with Catena, and ``texts.txt`` with a few of its sentences.
+
+- ```` ```python ````: executed; the blocks of a page share their names.
+- ```` ```console ```` and ```` ```bash ````: the lines ``$ catena …`` (or ``$ … | catena …``) are executed and must
+  succeed; with ``exit=1`` after the language, the last one must end so.
+- ``no-run: why`` after the language: not executed, for the reason given.
+- ``<!-- setup … -->``: Python that makes the files which the page names; executed before all else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from catena.cli.main import main
+from catena.data.samples.corpus import load_sample, sample_path
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SHELL = ("console", "bash", "sh", "shell")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, what follows it on the fence, its lines, and the line it begins on."""
+
+    language: str
+    info: str
+    text: str
+    line: int
+
+    @property
+    def skipped(self) -> bool:
+        return self.info.startswith("no-run")
+
+    @property
+    def exit_code(self) -> int:
+        found = re.fullmatch(r"exit=(\d+)", self.info)
+        return int(found[1]) if found else 0
+
+    def commands(self) -> Iterator[str]:
+        """The command lines that run Catena, without the prompt."""
+        for line in self.text.replace("\\\n", " ").splitlines():
+            command = line.removeprefix("$ ")
+            prompted = line.startswith("$ ") or self.language != "console"
+            if prompted and re.search(r"(^|\| *)catena ", command):
+                yield command
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for found in re.finditer(r"^```(\S+) *(.*?)\n(.*?)^```$", text, re.M | re.S):
+        yield Block(found[1], found[2].strip(), found[3], text[: found.start()].count("\n") + 1)
+
+
+def setups(page: Path) -> list[str]:
+    return re.findall(r"^<!-- setup\n(.*?)^-->$", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for part in ("train", "dev", "test"):
+        shutil.copy(sample_path(f"assistant/{part}.tsv"), tmp_path)
+    texts = [example.text for example in load_sample("dev")[:5]]
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_runs_from_top_to_bottom(page: Path, folder: Path) -> None:
+    names: dict[str, object] = {"__name__": "__main__"}
+    for setup in setups(page):
+        exec(compile(setup, f"{page.name} (setup)", "exec"), names)
+    for block in blocks(page):
+        if block.skipped:
+            continue
+        if block.language == "python":
+            code = "\n" * block.line + block.text  # so that a traceback names the line of the page
+            exec(compile(code, str(page), "exec"), names)
+        elif block.language in SHELL:
+            run_commands(block, page, folder)
+
+
+def run_commands(block: Block, page: Path, folder: Path) -> None:
+    commands = list(block.commands())
+    for i, command in enumerate(commands):
+        wanted = block.exit_code if i == len(commands) - 1 else 0
+        code = in_a_shell(command, folder) if re.search(r"[|<>&;]", command) else here(command)
+        assert code == wanted, f"{page.name}:{block.line}: {command!r} ended with {code}"
+
+
+def here(command: str) -> int:
+    words = shlex.split(command)
+    assert words[0] == "catena"
+    return main(words[1:])
+
+
+def in_a_shell(command: str, folder: Path) -> int:
+    path = folder / ".bin"
+    path.mkdir(exist_ok=True)
+    script = path / "catena"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m catena "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], cwd=folder, env=environment).returncode
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_what_does_not_run_says_why_and_links_lead_somewhere(page: Path) -> None:
+    for block in blocks(page):
+        if block.skipped:
+            assert re.fullmatch(r"no-run: \S.{5,}", block.info), f"{page.name}:{block.line} must give a reason"
+        elif block.language in ("python", *SHELL):
+            assert re.fullmatch(r"(exit=\d+)?", block.info), f"{page.name}:{block.line}: {block.info!r} is not known"
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_readme_shows_the_two_commands_a_picture_and_five_lines_of_python() -> None:
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    assert "make demo" in text
+    assert "make test" in text
+    assert re.search(r"!\[[^]]+\]\(docs/images/\w+\.svg\)", text)
+    first = next(block for block in blocks(readme) if block.language == "python")
+    assert len([line for line in first.text.splitlines() if line]) == 5
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
+def test_an_example_runs(example: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(example), run_name="__main__")
+    assert capsys.readouterr().out, "an example shows something"
