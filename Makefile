@@ -4,13 +4,14 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help setup demo test lint types mutants docs bench clean device-wheels
+.PHONY: help setup demo test lint types docs mutants clean device-wheels
 
 help:
 	@echo "make demo      install, train a text classifier on the corpus that comes with Catena, evaluate it, show predictions"
 	@echo "make test      install what the tests need and run them"
 	@echo "make lint      ruff"
 	@echo "make types     mypy"
+	@echo "make docs      run every command, every Python block and every example of the docs"
 	@echo "make mutants   one-line mutants of the algorithms; the tests must catch every one"
 	@echo "make clean     remove the virtual environments and caches"
 
@@ -40,6 +41,9 @@ lint: $(VENV)/tested
 
 types: $(VENV)/tested
 	$(BIN)/mypy
+
+docs: $(VENV)/tested
+	$(BIN)/python -m pytest -n 2 tests/test_docs.py
 
 mutants: $(VENV)/tested
 	$(BIN)/python tests/mutants/run.py --jobs 2 $(ONLY)
