@@ -104,7 +104,7 @@ def test_symbols_name_labels_both_ways() -> None:
     assert table == Symbols.of({"<eps>": 0, "the": 1, "cat": 2})
     assert hash(table) == hash(Symbols(["the", "cat"]))
     assert table != Symbols(["the"])
-    with pytest.raises(UnknownNameError, match="'catt'.*did you mean 'cat'"):
+    with pytest.raises(UnknownNameError, match=r"'catt'.*did you mean 'cat'"):
         table.label("catt")
     with pytest.raises(UnknownNameError, match="no symbol has the label 9"):
         table.name(9)

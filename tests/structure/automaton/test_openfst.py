@@ -1,0 +1,133 @@
+"""Binary files of OpenFst: bytes as its documentation of the format has them, round trips, and broken files."""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.errors import CatenaError, FormatError
+from catena.structure.automaton.build import from_arcs, from_string
+from catena.structure.automaton.openfst import from_openfst, read_openfst, to_openfst, write_openfst
+from catena.structure.automaton.symbols import Symbols
+from catena.structure.automaton.value import FAILURE
+from catena.structure.semirings import Log, Max, Real, Tropical
+from tests.oracle.automata import Plain
+from tests.structure.automaton.machines import built, listed, plain_machines
+
+MACHINE = from_arcs([(0, 1, 5, 6, -0.5), (1, 1, 0, 7, -2.0), (0, 1, 2, 2, 0.25)], [0], {1: -1.5})
+
+
+def string(text: str) -> bytes:
+    return struct.pack("<i", len(text)) + text.encode()
+
+
+def test_the_bytes_themselves() -> None:
+    arc = "<iidi"
+    expected = b"".join(
+        (
+            struct.pack("<i", 2125659606), string("vector"), string("log64"), struct.pack("<iiQqqq", 2, 0, 3, 0, 2, 3),
+            struct.pack("<dq", math.inf, 2), struct.pack(arc, 5, 6, 0.5, 1), struct.pack(arc, 2, 2, -0.25, 1),
+            struct.pack("<dq", 1.5, 1), struct.pack(arc, 0, 7, 2.0, 1),
+        )
+    )  # fmt: skip
+    assert to_openfst(MACHINE) == expected
+    narrow = MACHINE.mapped(torch.Tensor.float)
+    assert string("log") + struct.pack("<i", 2) in to_openfst(narrow)
+    assert string("standard") in to_openfst(MACHINE.over(Tropical()))
+    assert to_openfst(MACHINE.over(Max())) == to_openfst(MACHINE.over(Tropical()))
+
+
+@settings(max_examples=40)
+@given(plain=plain_machines())
+def test_what_is_written_is_read_again(plain: Plain) -> None:
+    for machine in (built(plain), built(plain, dtype=torch.float32), built(plain, Tropical(), torch.float32)):
+        data = to_openfst(machine)
+        again = from_openfst(data).machine
+        assert type(again.semiring) is type(machine.semiring)
+        assert again.weight.dtype == machine.weight.dtype
+        assert to_openfst(again) == data
+        if again.n_states == machine.n_states:
+            assert sorted(listed(again).arcs) == sorted(listed(machine).arcs)
+            assert (listed(again).initial, listed(again).final) == (listed(machine).initial, listed(machine).final)
+
+
+def test_symbols_and_failures_travel(tmp_path: Path) -> None:
+    machine = from_arcs([(0, 1, FAILURE, FAILURE, -1.0), (1, 1, 3, 3, 0.0)], [0], [1])
+    inputs, outputs = Symbols(["a", "b", "c"]), Symbols(["ein", "zwei", "größer"])
+    write_openfst(tmp_path / "m.fst", machine, inputs, outputs, failure=42)
+    again = read_openfst(tmp_path / "m.fst", failure=42)
+    assert again.machine.has_failures
+    assert again.input_symbols == inputs
+    assert again.output_symbols == outputs
+    assert read_openfst(tmp_path / "m.fst").machine.input.tolist() == [42, 3]
+    write_openfst(tmp_path / "m.fst", machine, None, outputs, failure=42)
+    assert read_openfst(tmp_path / "m.fst")[1:] == (None, outputs)
+    with pytest.raises(ValueError, match="failure="):
+        to_openfst(machine)
+
+
+def test_empty_machines_and_unknown_numbers_of_states() -> None:
+    assert from_openfst(to_openfst(from_arcs([], [], []))).machine.n_states <= 1
+    data = bytearray(to_openfst(MACHINE))
+    at = data.index(struct.pack("<qqq", 0, 2, 3))
+    data[at + 8 : at + 16] = struct.pack("<q", -1)
+    assert from_openfst(bytes(data)).machine.n_states == 2
+    data[at : at + 8] = struct.pack("<q", -1)
+    assert (from_openfst(bytes(data)).machine.initial == -math.inf).all()
+
+
+def test_what_cannot_be_written() -> None:
+    with pytest.raises(TypeError, match="over Real"):
+        to_openfst(MACHINE.over(Real()))
+    with pytest.raises(ValueError, match="not be above 2147483647"):
+        to_openfst(from_string([2**31]))
+
+
+def changed(old: bytes, new: bytes) -> bytes:
+    data = to_openfst(MACHINE)
+    assert data.count(old) == 1
+    return data.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "4 bytes long, but 0 are left"),
+        (b"0 1 2 3 0.5\n", "read it with read_text"),
+        (changed(string("vector"), string("const")), "kind of machine is 'const'.*fstconvert"),
+        (changed(string("log64"), string("gallic")), "kind of arcs is 'gallic'.*standard, log, log64"),
+        (changed(b"log64\x02", b"log64\x01"), "version is 1"),
+        (changed(struct.pack("<qqq", 0, 2, 3), struct.pack("<qqq", 2, 2, 3)), "initial state is 2, but"),
+        (changed(struct.pack("<iidi", 5, 6, 0.5, 1), struct.pack("<iidi", -5, 6, 0.5, 1)), "a label below 0"),
+        (changed(struct.pack("<iidi", 5, 6, 0.5, 1), struct.pack("<iidi", 5, 6, 0.5, 2)), "target that is no state"),
+        (changed(struct.pack("<iidi", 5, 6, 0.5, 1), struct.pack("<iidi", 5, 6, math.nan, 1)), "not a number"),
+        (changed(struct.pack("<dq", math.inf, 2), struct.pack("<dq", math.inf, 2**60)), "arcs should be"),
+        (changed(struct.pack("<dq", math.inf, 2), struct.pack("<dq", math.inf, -2)), "arcs should be"),
+        (to_openfst(MACHINE)[:-1], "bytes long, but"),
+        (to_openfst(MACHINE, Symbols(["é"])).replace("é".encode(), b"\xff\xfe"), "not text in UTF-8"),
+        (to_openfst(MACHINE, Symbols(["a"])).replace(struct.pack("<i", 2125658996), b"abcd"), "does not begin as"),
+    ],
+)  # fmt: skip
+def test_broken_files(data: bytes, words: str) -> None:
+    with pytest.raises(FormatError, match=words):
+        from_openfst(data)
+
+
+@settings(max_examples=150)
+@given(place=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 400))
+def test_any_bytes_are_a_machine_or_an_error_in_words(place: int, byte: int, cut: int) -> None:
+    data = bytearray(to_openfst(MACHINE, Symbols(["a", "b"]), Symbols(["c"])))
+    data[place % len(data)] = byte
+    for given_bytes in (bytes(data), bytes(data[: cut % len(data)])):
+        try:
+            machine = from_openfst(given_bytes).machine
+        except CatenaError:
+            continue
+        assert isinstance(machine.semiring, (Log, Tropical))
+        assert not machine.weight.isnan().any()
