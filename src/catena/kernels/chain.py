@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.chain_loops import BOTH_WAYS, LIMITS, ONE_WAY, level_tables, log_rows, sum_rows
+from catena.kernels.chain_loops import BOTH_WAYS, LIMITS, ONE_WAY, level_tables, log_rows, scale_chances, sum_rows
 from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import log_sum_exp
@@ -129,7 +129,7 @@ class Chains:
         """Scale × expected pairs for each table, from the forward and the onward weights."""
         k = a.shape[2]
         counts = self.levelled()[2].view(self.tables.shape)
-        if bool((scale == scale[0]).all()):  # a sum or a mean over rows: scale the result, not its parts
+        if (scale.numpy() == scale[0].item()).all():  # a sum or a mean over rows: scale the result, not its parts
             counts *= scale[0]
         else:
             onward = onward * scale[:, None, None]
@@ -225,14 +225,19 @@ def _slopes_op(
     exact: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     chains = chains_of(emissions, tables, start, end, lengths)
-    b, _, k = emissions.shape
-    by_emissions = chances * scale[:, None, None]
+    b = emissions.shape[0]
+    by_emissions, by_start, by_end = (
+        torch.empty_like(chances),
+        torch.zeros_like(chains.start),
+        torch.zeros_like(chains.end),
+    )
+    given = [x.contiguous().numpy() for x in (chances, scale)]
+    found_edges = (by_start.numpy(), by_end.numpy())
+    scale_chances(*given, by_emissions.numpy(), chains.lengths.numpy(), chains.sharing[2], *found_edges)
     by_tables = chains.expected_pairs(a, onward, scale)
     if not exact.all():
         found = _Rescued.of(chains, exact, scale)
         by_tables.index_add_(0, _groups(b, tables.shape[0])[found.rows], found.pairs.to(by_tables.dtype))
-    by_start = by_emissions[:, 0].view(start.shape[0], -1, k).sum(1)
-    by_end = by_emissions[torch.arange(b), chains.lengths - 1].view(start.shape[0], -1, k).sum(1)
     return by_emissions, by_tables, by_start, by_end
 
 

@@ -317,6 +317,22 @@ def sum_rows(
                 _clear(onward[r], max(n - 1, 0))
 
 
+@compiled("3", "1", "3", "i1", "i", "2", "2")
+def scale_chances(
+    chances: Any, scale: Any, by_emissions: Any, lengths: Any, each_edge: int, by_start: Any, by_end: Any
+) -> None:
+    """The gradients by emissions, starts and ends: marginals times the scale of their row, the last two added up."""
+    rows, t_most, k = chances.shape
+    for r in range(rows):
+        n, edge = lengths[r], r // each_edge
+        for t in range(t_most):
+            for q in range(k):
+                by_emissions[r, t, q] = chances[r, t, q] * scale[r]
+        for q in range(k if n > 0 else 0):
+            by_start[edge, q] += by_emissions[r, 0, q]
+            by_end[edge, q] += by_emissions[r, n - 1, q]
+
+
 # --- in log space -------------------------------------------------------------------------------------------
 
 
