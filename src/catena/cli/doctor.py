@@ -29,6 +29,7 @@ EXTRAS = {
     "parquet": ("pyarrow",),
     "tensorboard": ("tensorboard",),
     "sklearn": ("scikit-learn",),
+    "png": ("resvg-py",),
 }
 
 
