@@ -65,7 +65,8 @@ def brackets(found: Read) -> list[Mark]:
 def test_arcs_touch_the_words_they_join_and_no_two_coincide(heads, mirrored):
     words = [f"w{i}" * (1 + i % 3) for i in range(len(heads))]
     direction = "right-to-left" if mirrored else "left-to-right"
-    found = read(draw_arcs(words, heads, words, direction=direction))
+    labels = [f"a long label {i}" for i in range(len(heads))]
+    found = read(draw_arcs(words, heads, labels, direction=direction))
     boxes = [mark.box for mark in found.texts() if "14" in mark.attributes["font-size"]]
     lines = brackets(found)
     assert len(lines) == len(heads)
@@ -80,6 +81,9 @@ def test_arcs_touch_the_words_they_join_and_no_two_coincide(heads, mirrored):
             assert abs(start[0] - boxes[head - 1].middle[0]) <= max(boxes[head - 1].width, 8 * len(heads)) / 2 + 4
             verticals.append(start[0])
             horizontals.append((line.box.y0, line.box.x0, line.box.x1))
+            label = found.text(labels[word]).box
+            assert line.box.x0 < label.x0
+            assert label.x1 < line.box.x1
     assert min((abs(a - b) for i, a in enumerate(verticals) for b in verticals[:i]), default=9.0) > 4.0
     for i, (y, x0, x1) in enumerate(horizontals):
         for other, left, right in horizontals[:i]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple
 
 from catena.draw.picture import Picture
@@ -46,13 +47,9 @@ def levels(arcs: Sequence[Arc]) -> list[int]:
     found = [0] * len(arcs)
     order = sorted((i for i, arc in enumerate(arcs) if arc.head >= 0), key=lambda i: (_length(arcs[i]), arcs[i].left))
     for place, i in enumerate(order):
-        sharing = [j for j in order[:place] if arcs[j].left < arcs[i].right and arcs[i].left < arcs[j].right]
-        taken = {found[j] for j in sharing}
-        inner = [found[j] for j in sharing if arcs[i].left <= arcs[j].left and arcs[j].right <= arcs[i].right]
-        level = max(inner, default=0) + 1
-        while level in taken:
-            level += 1
-        found[i] = level
+        # What keeps an inner arc off a height also shares a stretch with the outer one, so the outer one runs higher.
+        taken = {found[j] for j in order[:place] if arcs[j].left < arcs[i].right and arcs[i].left < arcs[j].right}
+        found[i] = next(level for level in count(1) if level not in taken)
     top = max(found, default=0) + 1
     return [level or top for level in found]
 

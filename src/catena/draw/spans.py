@@ -7,6 +7,7 @@ over the end of a line goes on in the next.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import NamedTuple
 
 from catena.draw.palette import category
@@ -110,18 +111,10 @@ def rows_of(spans: Sequence[Span]) -> list[int]:
     """
     rows = [-1] * len(spans)
     for i in sorted(range(len(spans)), key=lambda i: (spans[i].end - spans[i].start, i)):
-        sharing = [j for j, row in enumerate(rows) if row >= 0 and _share(spans[i], spans[j])]
-        taken = {rows[j] for j in sharing}
-        within = [rows[j] for j in sharing if spans[i].start <= spans[j].start and spans[j].end <= spans[i].end]
-        row = max(within, default=-1) + 1
-        while row in taken:
-            row += 1
-        rows[i] = row
+        sharing = [j for j, b in enumerate(spans) if spans[i].start < b.end and b.start < spans[i].end]
+        taken = {rows[j] for j in sharing}  # what keeps an inner span off a row also shares words with the outer one
+        rows[i] = next(row for row in count() if row not in taken)
     return rows
-
-
-def _share(a: Span, b: Span) -> bool:
-    return a.start < b.end and b.start < a.end
 
 
 def _shown_width(text: str, size: float, most: float) -> float:
