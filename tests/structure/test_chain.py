@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar
@@ -323,3 +325,29 @@ def test_the_switch_refuses_what_it_cannot_do() -> None:
         use_backend("kernel"),
     ):
         pass
+
+
+TRACED = """
+import torch
+from catena.structure.chain import LinearChain
+
+torch.manual_seed(0)
+emissions, transitions = torch.randn(2, 4, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True)
+tags, lengths = torch.tensor([[0, 1, 2, 0], [1, 1, 0, 2]]), torch.tensor([4, 2])
+
+def ask(emissions, transitions):
+    chain = LinearChain(emissions, transitions, lengths=lengths)
+    return chain.log_prob(tags), chain.argmax()
+
+plain, traced = ask(emissions, transitions), torch.compile(ask, backend="eager", fullgraph=True)(emissions, transitions)
+assert torch.equal(plain[0], traced[0]) and torch.equal(plain[1], traced[1])
+grads = [torch.autograd.grad(x[0].sum(), (emissions, transitions)) for x in (plain, traced)]
+assert all(torch.equal(a, b) for a, b in zip(*grads))
+print("traced whole")
+"""
+
+
+def test_compile_traces_the_loss_and_the_best_tags_whole() -> None:
+    # In a process of its own: torch.compile cannot trace the checks of shapes that the tests put in.
+    run = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=300, check=False)
+    assert run.stdout.strip() == "traced whole", run.stderr[-2000:]

@@ -39,11 +39,19 @@ def use_backend(backend: str) -> Iterator[None]:
         _chosen.reset(token)
 
 
+@torch.compiler.assume_constant_result
+def _choice() -> Backend:
+    """The chosen backend. torch.compile cannot follow a context variable, and takes what it holds while tracing."""
+    return _chosen.get()
+
+
 def kernels_serve(*tensors: Tensor | None) -> bool:
     """Whether a CPU kernel may answer for these tensors."""
-    chosen = _chosen.get()
+    chosen = _choice()
     if chosen == "reference":
         return False
+    if torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+        return False  # torch.compile cannot trace torch.func through an autograd function; the plain program it can
     given = [x for x in tensors if x is not None]
     if any(x.numel() == 0 for x in given):  # an empty batch: nothing to be fast at
         return False
