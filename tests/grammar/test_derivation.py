@@ -1,0 +1,61 @@
+"""Parses as values."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from catena.data.readers import brackets
+from catena.errors import DataError
+from catena.grammar.cfg import Rule
+from catena.grammar.derivation import Derivation, derivation_of
+from tests.grammar.grammars import N
+
+DET = Derivation(Rule(N("Det"), ("the",), 0.5), ("the",))
+NOUN = Derivation(Rule(N("Noun"), ("UNK",), 0.25), ("aardvark",))
+PHRASE = Derivation(Rule(N("NP"), (N("Det"), N("Noun"), "!"), 0.1), (DET, NOUN, "!"))
+NOTHING = Derivation(Rule(N("Tail"), (), 0.5), ())
+WHOLE = Derivation(Rule(N("S"), (N("NP"), N("Tail"))), (PHRASE, NOTHING))
+
+
+def test_words_rules_and_weight() -> None:
+    assert WHOLE.words() == ("the", "aardvark", "!")
+    assert [str(rule.left) for rule in WHOLE.rules()] == ["S", "NP", "Det", "Noun", "Tail"]
+    assert WHOLE.log_weight == pytest.approx(math.log(0.5 * 0.25 * 0.1 * 0.5), abs=1e-12)
+    assert Derivation(Rule(N("S"), (), 0.0), ()).log_weight == -math.inf
+    assert str(WHOLE) == "(S (NP (Det the) (Noun aardvark) !) (Tail))"
+
+
+def test_the_rules_of_the_leftmost_derivation_give_the_tree_back() -> None:
+    again = derivation_of(iter(WHOLE.rules()))
+    assert again.words() == ("the", "UNK", "!")
+    assert again.rules() == WHOLE.rules()
+    assert again != WHOLE
+    assert again == derivation_of(iter(again.rules()))
+    assert len({again, derivation_of(iter(again.rules())), WHOLE}) == 2
+
+
+def test_rules_that_make_no_tree_are_refused() -> None:
+    rules = WHOLE.rules()
+    with pytest.raises(DataError, match="a rule for 'Tail' must follow"):
+        derivation_of(iter(rules[:-1]))
+    with pytest.raises(DataError, match="Noun -> 'UNK' cannot come next: Det is to be rewritten"):
+        derivation_of(iter((rules[0], rules[1], rules[3])))
+    with pytest.raises(DataError, match="must be those of its rule S -> NP Tail"):
+        Derivation(rules[0], (NOTHING, PHRASE))
+
+
+def test_as_a_tree_of_a_treebank() -> None:
+    text = "(S (NP (Det the) (Noun aardvark) (! !)) (Tail (-NONE- *)))"
+    assert brackets.to_text(WHOLE.tree()) == text
+
+
+def test_trees_deeper_than_the_stack() -> None:
+    right, end = Rule(N("S"), ("a", N("S")), 0.5), Rule(N("S"), (), 0.5)
+    deep = derivation_of(iter([right] * 3_000 + [end]))
+    assert len(deep.words()) == 3_000
+    assert deep == derivation_of(iter(deep.rules()))
+    assert deep.log_weight == pytest.approx(3_001 * math.log(0.5))
+    assert len(str(deep)) > 3_000
+    assert len(deep.tree().words()) == 3_001
