@@ -1,0 +1,176 @@
+r"""Exact sums over what has no bound: chains of unit rules, circles included.
+
+.. math::  U^* = I + U + U^2 + \dots = (I - U)^{-1}
+
+found by Lehmann's elimination (1977) on each strongly connected part: exact, and the same program for sums and for best
+weights. :mod:`catena.grammar.empty` does the same for derivations of the empty string.
+
+All weights are logs; -inf is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from catena.errors import DivergentSumError
+from catena.grammar.cfg import Nonterminal
+
+NEVER = -math.inf
+"""The log of zero; :mod:`catena.numerics` has the same, but needs torch."""
+
+ROUNDING = 1e-12
+"""What two log-weights may differ by and still count as equal."""
+
+Row = dict[int, float]
+
+
+class Algebra(ABC):
+    """How alternatives are put together, in log-weights."""
+
+    plus: np.ufunc
+
+    much: str
+    """The weight that a circle of rules must not have."""
+
+    words: str
+    """What is wrong with a grammar where a closure is infinite."""
+
+    @abstractmethod
+    def star(self, x: float) -> float | None:
+        """log(1 + w + w² + …) for log w = x; None where that is infinite."""
+
+
+class _Sum(Algebra):
+    plus = np.logaddexp
+    much = "1 or more"
+    words = "the weights of its parses have no finite sum"
+
+    def star(self, x: float) -> float | None:
+        # Weights that should sum to 1 may fall short of it by a rounding; no true closure is that large.
+        return None if x > -1e-13 else -math.log1p(-math.exp(x))
+
+
+class _Best(Algebra):
+    plus = np.maximum
+    much = "more than 1"
+    words = "there is no best parse, since going round once more is always better"
+
+    def star(self, x: float) -> float | None:
+        return None if x > ROUNDING else 0.0
+
+
+SUM: Algebra = _Sum()
+BEST: Algebra = _Best()
+
+
+class Step(NamedTuple):
+    """A way to come from one symbol to another over the same words."""
+
+    left: int
+    below: int
+    log_weight: float
+
+
+class Chains(NamedTuple):
+    """``log_weight`` of all chains of at least one step from ``left`` down to ``below``, sorted by both."""
+
+    left: Int[np.ndarray, "n"]
+    below: Int[np.ndarray, "n"]
+    log_weight: Float[np.ndarray, "n"]
+
+
+def chains_of(symbols: Sequence[Nonterminal], steps: Iterable[Step], algebra: Algebra) -> Chains:
+    """The closure of the steps, one strongly connected part after the other, from the bottom up."""
+    rows: dict[int, Row] = {}
+    for step in steps:
+        _add(rows.setdefault(step.left, {}), {step.below: 0.0}, step.log_weight, algebra)
+    closed: dict[int, Row] = {}
+    for part in connected_parts(rows):
+        within = lehmann(np.array([[rows.get(a, {}).get(b, NEVER) for b in part] for a in part]), algebra)
+        if within is None:
+            raise divergent(symbols, part, algebra)
+        leaving = [_leaving(rows.get(b, {}), set(part), closed, algebra) for b in part]
+        for a, walks in zip(part, within.tolist(), strict=True):
+            total = {b: x for b, x in zip(part, walks, strict=True) if x > NEVER}
+            _add(total, leaving[part.index(a)], 0.0, algebra)
+            for x, out in zip(walks, leaving, strict=True):
+                _add(total, out, x, algebra)
+            closed[a] = total
+    entries = [(a, b, x) for a in sorted(closed) for b, x in sorted(closed[a].items())]
+    left, below, weights = zip(*entries, strict=True) if entries else ((), (), ())
+    return Chains(np.array(left, np.int64), np.array(below, np.int64), np.array(weights, np.float64))
+
+
+def _leaving(row: Row, part: set[int], closed: Mapping[int, Row], algebra: Algebra) -> Row:
+    """Chains whose first step leaves the part, for good."""
+    total: Row = {}
+    for b, weight in row.items():
+        if b not in part:
+            _add(total, {b: 0.0}, weight, algebra)
+            _add(total, closed.get(b, {}), weight, algebra)
+    return total
+
+
+def _add(total: Row, more: Row, weight: float, algebra: Algebra) -> None:
+    if weight > NEVER:
+        for b, x in more.items():
+            total[b] = float(algebra.plus(total.get(b, NEVER), x + weight))
+
+
+def lehmann(matrix: Float[np.ndarray, "n n"], algebra: Algebra) -> Float[np.ndarray, "n n"] | None:
+    """The sum over all walks of at least one step; None where it is infinite. Time O(n³). Lehmann (1977)."""
+    for k in range(len(matrix)):
+        star = algebra.star(float(matrix[k, k]))
+        if star is None:
+            return None
+        matrix = algebra.plus(matrix, matrix[:, k, None] + star + matrix[None, k, :])
+    return matrix
+
+
+def connected_parts(edges: Mapping[int, Iterable[int]]) -> list[list[int]]:
+    """The strongly connected parts of a graph, each before those that lead to it. Tarjan (1972), without recursion."""
+    order: dict[int, int] = {}
+    lowest: dict[int, int] = {}
+    waiting: list[int] = []  # nodes whose part is not known yet
+    parts: list[list[int]] = []
+    placed: set[int] = set()
+    for root in edges:
+        path = [] if root in order else [(root, iter(edges.get(root, ())))]
+        while path:
+            node, successors = path[-1]
+            if node not in order:
+                order[node] = lowest[node] = len(order)
+                waiting.append(node)
+            below = next(successors, None)
+            if below is not None:
+                if below not in order:
+                    path.append((below, iter(edges.get(below, ()))))
+                elif below not in placed:
+                    lowest[node] = min(lowest[node], order[below])
+                continue
+            path.pop()
+            if path:
+                lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[node])
+            if lowest[node] == order[node]:
+                part = [waiting.pop()]
+                while part[-1] != node:
+                    part.append(waiting.pop())
+                placed.update(part)
+                parts.append(part)
+    return parts
+
+
+def divergent(symbols: Sequence[Nonterminal], part: Sequence[int], algebra: Algebra) -> DivergentSumError:
+    """The error of an infinite closure: the symbols that lead back to themselves, and the cure."""
+    names = sorted(symbols[a].name for a in part)
+    listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    return DivergentSumError(
+        f"the rules lead from {listed} back to the same over no further words, with a weight of {algebra.much}, so "
+        f"that {algebra.words}: remove one of these rules, or give them lower weights"
+    )

@@ -1,0 +1,136 @@
+"""The parses in a chart: listed, counted and ranked without building more of them than asked for.
+
+A node is a symbol over a span; its ways are the rules it can be rewritten by, with nodes and words below. There may be
+circles of unit rules, and so infinitely many parses: they are counted with an error, and ranked all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from catena.errors import DivergentSumError
+from catena.grammar.chart import Chart
+from catena.grammar.closure import NEVER
+from catena.grammar.derivation import Derivation
+
+WORD = -1
+
+Parts = tuple[Derivation | str, ...]
+"""What the right side of a rule has become; a symbol made by splitting stands for several."""
+
+
+class Node(NamedTuple):
+    """A symbol over the words from ``i`` up to ``j``; over none, ``i = j = 0``. The word ``i`` itself is symbol -1."""
+
+    symbol: int
+    i: int
+    j: int
+
+
+class Way(NamedTuple):
+    """A rule that a node can be rewritten by: its log-weight, its place in the grammar, and what is below."""
+
+    log_weight: float
+    origin: int
+    children: tuple[Node, ...]
+
+
+class Forest:
+    """All parses in a chart.
+
+    Args:
+        chart: which symbols are over which spans; ranking takes its values as those of the best parses.
+        leaves: what stands at each place: a word, or the parts of a phrase.
+        top: the symbol on top, if not the start.
+    """
+
+    def __init__(self, chart: Chart, leaves: Sequence[Parts], top: int | None = None) -> None:
+        self.chart, self.leaves, self.binary = chart, leaves, chart.closed.binary
+        self.root = Node(self.binary.start if top is None else top, 0, len(leaves))
+        self._ways: dict[Node, list[Way]] = {}
+
+    def value(self, node: Node) -> float:
+        """The log-weight of a node in the chart."""
+        return 0.0 if node.symbol == WORD else self.chart.value(*node)
+
+    def ways(self, node: Node) -> list[Way]:
+        """Every way to rewrite a node that leads to the words below it."""
+        if node not in self._ways:
+            find = self._ways_of_nothing if node.i == node.j else self._ways_of_words
+            self._ways[node] = [] if node.symbol == WORD else list(find(node))
+        return self._ways[node]
+
+    def _ways_of_nothing(self, node: Node) -> Iterator[Way]:
+        for leaf in self.binary.empties:
+            if leaf.left == node.symbol:
+                yield Way(leaf.log_weight, leaf.origin, ())
+        yield from self._units(node)
+        pairs = self.binary.pairs
+        for at in range(*self.binary.pairs_of(node.symbol).indices(len(pairs.left))):
+            children = (Node(int(pairs.first[at]), 0, 0), Node(int(pairs.second[at]), 0, 0))
+            if all(self.value(child) > NEVER for child in children):
+                yield Way(float(pairs.log_weight[at]), int(pairs.origin[at]), children)
+
+    def _ways_of_words(self, node: Node) -> Iterator[Way]:
+        symbol, i, j = node
+        if j == i + 1:
+            for leaf in self.chart.matches[i]:
+                if leaf.left == symbol:
+                    yield Way(leaf.log_weight, leaf.origin, (Node(WORD, i, j),))
+        yield from self._units(node)
+        rows = self.binary.pairs_of(symbol)
+        first, second, weights, origins = (c[rows] for c in self.binary.pairs[1:])
+        values, column = self.chart.values, self.chart.column
+        lefts, rights = values[i, i + 1 : j][:, column[first]], values[i + 1 : j, j][:, column[second]]
+        for split, at in zip(*np.nonzero((lefts > NEVER) & (rights > NEVER)), strict=True):
+            k = i + 1 + int(split)
+            children = (Node(int(first[at]), i, k), Node(int(second[at]), k, j))
+            yield Way(float(weights[at]), int(origins[at]), children)
+        empty = self.chart.closed.empty
+        for at in np.flatnonzero((empty[first] > NEVER) | (empty[second] > NEVER)):
+            nothing, all_words = Node(int(first[at]), 0, 0), Node(int(second[at]), i, j)
+            for children in ((nothing, all_words), (Node(int(first[at]), i, j), Node(int(second[at]), 0, 0))):
+                if all(self.value(child) > NEVER for child in children):
+                    yield Way(float(weights[at]), int(origins[at]), children)
+
+    def _units(self, node: Node) -> Iterator[Way]:
+        for unit in self.binary.units_by_left.get(node.symbol, ()):
+            child = Node(unit.below, node.i, node.j)
+            if self.value(child) > NEVER:
+                yield Way(unit.log_weight, unit.origin, (child,))
+
+    # --- counting -------------------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """The number of parses, exactly; :class:`DivergentSumError` where there are infinitely many."""
+        if self.value(self.root) == NEVER:
+            return 0
+        counts: dict[Node, int] = {}
+        open_nodes: set[Node] = set()
+        waiting = [(self.root, False)]
+        while waiting:
+            node, done = waiting.pop()
+            if done:
+                open_nodes.discard(node)
+                ways = self.ways(node)
+                counts[node] = sum(math.prod(counts[child] for child in way.children) for way in ways)
+            elif node.symbol == WORD:
+                counts[node] = 1
+            elif node in open_nodes:
+                raise self._endless(node)
+            elif node not in counts:
+                open_nodes.add(node)
+                waiting.append((node, True))
+                waiting.extend((child, False) for way in self.ways(node) for child in way.children)
+        return counts[self.root]
+
+    def _endless(self, node: Node) -> DivergentSumError:
+        name = self.binary.symbols[node.symbol].name
+        return DivergentSumError(
+            f"the sentence has infinitely many parses: the rules lead from {name} back to {name} over the same words. "
+            "Ask for the best ones, or remove the circle"
+        )

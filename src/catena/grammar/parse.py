@@ -1,0 +1,136 @@
+"""Parsing with a grammar as it stands: any rules, also empty ones, unit rules and long ones.
+
+>>> from catena.grammar.files import parse_grammar
+>>> parser = Parser(parse_grammar("S -> 'a' S [0.25] | 'b' [0.75]"))
+>>> parser.recognise("a a b"), parser.recognise("b a")
+(True, False)
+>>> str(parser.parse("a b"))
+'(S a (S b))'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+
+from catena.errors import DataError, ImpossibleError
+from catena.grammar.binary import Leaf, binary
+from catena.grammar.cfg import Grammar
+from catena.grammar.chart import Chart, fill
+from catena.grammar.closure import BEST, NEVER, SUM
+from catena.grammar.derivation import Derivation
+from catena.grammar.empty import Closed, close
+from catena.grammar.forest import Forest
+from catena.grammar.ranking import ranked
+from catena.grammar.semantics import distinct
+from catena.grammar.terms import Term
+from catena.registry import nearest
+
+Words = str | Sequence[str]
+"""A sentence: its words, or a text whose words are separated by blanks."""
+
+
+class Parser:
+    """Answers for one grammar. What is prepared once is kept: ask the same parser for all sentences.
+
+    Args:
+        grammar: any grammar; weights need not be probabilities.
+        unknown: gives for a word that the grammar does not have the words to try in its place, in this order.
+    """
+
+    def __init__(self, grammar: Grammar, unknown: Callable[[str], Sequence[str]] | None = None) -> None:
+        self.grammar = grammar
+        self._unknown = unknown
+
+    def recognise(self, sentence: Words) -> bool:
+        """Whether the sentence has any parse."""
+        return self._chart(self._possible, words_of(sentence)).total > NEVER
+
+    def parse(self, sentence: Words) -> Derivation:
+        """The best parse; :class:`ImpossibleError`, which says why, where there is none."""
+        words = words_of(sentence)
+        best = next(self._ranked(words), None)
+        if best is None:
+            raise self._no_parse(words)
+        return best
+
+    def k_best(self, sentence: Words, k: int) -> list[Derivation]:
+        """The best parses, at most k of them, the best first; none where there is none."""
+        if k < 1:
+            raise DataError(f"k must be 1 or more parses, but it is {k}")
+        return list(islice(self.parses(sentence), k))
+
+    def parses(self, sentence: Words) -> Iterator[Derivation]:
+        """All parses, the best first, each found when it is asked for. There may be infinitely many."""
+        return self._ranked(words_of(sentence))
+
+    def count(self, sentence: Words) -> int:
+        """The number of parses, exactly; :class:`catena.errors.DivergentSumError` where they are infinitely many."""
+        words = words_of(sentence)
+        return Forest(self._chart(self._possible, words), [(word,) for word in words]).count()
+
+    def log_total(self, sentence: Words) -> float:
+        """The log of the summed weight of all parses, in nats: the log-probability of the sentence, if the grammar is a
+        probabilistic one; -inf where it has no parse."""
+        return self._chart(self._summed, words_of(sentence)).total
+
+    def log_probability(self, parse: Derivation) -> float:
+        """The log of a parse's share in the weight of all parses of its sentence."""
+        return parse.log_weight - self.log_total(parse.words())
+
+    def logical_forms(self, sentence: Words, k: int = 100) -> list[Term]:
+        """What the k best parses mean, each form once, whatever its bound variables are called."""
+        return distinct(parse.logical_form() for parse in self.k_best(sentence, k))
+
+    # --- what is prepared once ------------------------------------------------------------------------------
+
+    @cached_property
+    def _summed(self) -> Closed:
+        return close(binary(self.grammar), SUM)
+
+    @cached_property
+    def _best(self) -> Closed:
+        return close(binary(self.grammar), BEST)
+
+    @cached_property
+    def _possible(self) -> Closed:
+        """With weights of 1, the best weight is 1 for all that is possible: circles have no weight above it."""
+        return close(binary(self.grammar.unweighted()), BEST)
+
+    # --- a sentence -----------------------------------------------------------------------------------------
+
+    def _ranked(self, words: tuple[str, ...]) -> Iterator[Derivation]:
+        for (parse,) in ranked(Forest(self._chart(self._best, words), [(word,) for word in words])):
+            assert isinstance(parse, Derivation)
+            yield parse
+
+    def _chart(self, closed: Closed, words: tuple[str, ...]) -> Chart:
+        return fill(closed, [self._leaves(closed, word) for word in words])
+
+    def _leaves(self, closed: Closed, word: str) -> tuple[Leaf, ...]:
+        known = closed.binary.words
+        if word not in known and self._unknown is not None:
+            word = next((other for other in self._unknown(word) if other in known), word)
+        return known.get(word, ())
+
+    def _no_parse(self, words: tuple[str, ...]) -> ImpossibleError:
+        text = " ".join(words)
+        shown = repr(text if len(text) <= 80 else text[:80] + "…")
+        strange = [word for word in dict.fromkeys(words) if not self._leaves(self._best, word)]
+        if not strange:
+            return ImpossibleError(
+                f"{shown} has no parse in this grammar, though it has every word of it: recognise() asks beforehand"
+            )
+        near = nearest(strange[0], self.grammar.terminals, most=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        listed = ", ".join(map(repr, strange[:5])) + (" …" if len(strange) > 5 else "")
+        return ImpossibleError(
+            f"{shown} has no parse: the grammar does not have the word{'s' * (len(strange) > 1)} {listed}{hint}; "
+            "give them rules, or give the parser a function unknown"
+        )
+
+
+def words_of(sentence: Words) -> tuple[str, ...]:
+    """The words of a sentence; a text is split at blanks."""
+    return tuple(sentence.split()) if isinstance(sentence, str) else tuple(sentence)
