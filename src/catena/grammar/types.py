@@ -1,0 +1,242 @@
+r"""Simple types of terms: ``e`` for things, ``t`` for truth values, ``<e,t>`` for functions from things to truth
+values.
+
+Types are optional. :func:`type_of` finds the most general type of a term by unification (Hindley 1969; Milner 1978),
+where each name has one type everywhere. A term that has one always has a normal form; Ω has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from catena.errors import DataError, FormatError
+from catena.grammar.closure import connected_parts
+from catena.grammar.terms import (
+    CONNECTIVES,
+    NOT,
+    QUANTIFIERS,
+    RELATIONS,
+    Abstraction,
+    Application,
+    Constant,
+    Term,
+    Variable,
+)
+
+MOST_NESTED = 100
+"""Types nested more deeply than this are refused: no term that anyone means has one."""
+
+
+@dataclass(frozen=True)
+class Type:
+    """A base type, ``e`` or ``t``; an unknown one, ``a``, ``b`` …; or a function from one type to another."""
+
+    name: str = ""
+    argument: Type | None = None
+    result: Type | None = None
+
+    def __str__(self) -> str:
+        return self.name or f"<{self.argument},{self.result}>"
+
+
+E, T = Type("e"), Type("t")
+
+
+def function(*types: Type) -> Type:
+    """The type of a function of several arguments: ``function(E, E, T)`` is ``<e,<e,t>>``."""
+    *arguments, result = types
+    for argument in reversed(arguments):
+        result = Type("", argument, result)
+    return result
+
+
+def parse_type(text: str) -> Type:
+    """The type that a text such as ``<e,<e,t>>`` stands for."""
+    found, end = _read(text, 0, 0)
+    if found is None or text[end:].strip():
+        raise FormatError(
+            f"{text[:80]!r} is no type, at character {end + 1}: types are e, t and functions as <e,<e,t>>"
+        )
+    return found
+
+
+def _read(text: str, at: int, depth: int) -> tuple[Type | None, int]:
+    """The type that begins at a place, None if none does, and where it ends or what is wrong begins."""
+    at = len(text) - len(text[at:].lstrip())
+    if text[at : at + 1] in ("e", "t"):
+        return Type(text[at]), at + 1
+    if text[at : at + 1] != "<" or depth > MOST_NESTED:
+        return None, at
+    parts = []
+    for close in ",>":
+        part, at = _read(text, at + 1, depth + 1)
+        at = len(text) - len(text[at:].lstrip())
+        if part is None or text[at : at + 1] != close:
+            return None, at
+        parts.append(part)
+    return function(*parts), at + 1
+
+
+# --- inference ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Typed:
+    """The type of a term, and those of its free variables and constants, logical ones left out."""
+
+    type: Type
+    names: dict[str, Type]
+
+
+def type_of(term: Term, names: Mapping[str, Type] | None = None) -> Typed:
+    r"""The most general type of a term; :class:`DataError` where it has none.
+
+    Args:
+        term: any term.
+        names: types of free variables and constants that are known.
+
+    >>> from catena.grammar.term_notation import parse_term
+    >>> str(type_of(parse_term(r"\x y.chase(y,x)"), {"chase": parse_type("<e,<e,t>>")}).type)
+    '<e,<e,t>>'
+    """
+    inference = _Inference(names or {})
+    whole = inference.infer(term)
+    inference.check_finite(term)
+    letters = _letters()
+    known: dict[int, Type] = {}
+    return Typed(
+        inference.read(whole, known, letters),
+        {name: inference.read(number, known, letters) for name, number in sorted(inference.free.items())},
+    )
+
+
+def _letters() -> Iterator[str]:
+    plain = list("abcdfghijklmnopqrsuvwxyz")  # without e and t
+    yield from plain
+    yield from (f"{c}{n}" for n in count(1) for c in plain)
+
+
+class _Inference:
+    """Types as numbered nodes: unknown (None), a base type, or a pair of nodes; equal ones are linked."""
+
+    def __init__(self, names: Mapping[str, Type]) -> None:
+        self.shapes: list[str | tuple[int, int] | None] = []
+        self.links: list[int] = []
+        self.given = names
+        self.free: dict[str, int] = {}
+
+    def infer(self, term: Term) -> int:
+        """The node of a term's type."""
+        bound: dict[str, list[int]] = {}
+        results: list[int] = []
+        waiting: list[tuple[Term, bool]] = [(term, False)]
+        while waiting:
+            here, done = waiting.pop()
+            if isinstance(here, Application):
+                if done:
+                    argument, applied = results.pop(), results.pop()
+                    results.append(self._applied(here, applied, argument))
+                else:
+                    waiting += [(here, True), (here.argument, False), (here.function, False)]
+            elif isinstance(here, Abstraction):
+                if done:
+                    results.append(self._node((bound[here.variable].pop(), results.pop())))
+                else:
+                    bound.setdefault(here.variable, []).append(self._node(None))
+                    waiting += [(here, True), (here.body, False)]
+            elif isinstance(here, Variable) and bound.get(here.name):
+                results.append(bound[here.name][-1])
+            elif isinstance(here, (Variable, Constant)):
+                results.append(self._name(here))
+        return results[0]
+
+    def _name(self, term: Variable | Constant) -> int:
+        if isinstance(term, Constant) and (logical := _logical(term.name)) is not None:
+            return self._copied(logical)
+        if isinstance(term, Constant) and term.name in RELATIONS:
+            side = self._node(None)
+            return self._node((side, self._node((side, self._node("t")))))
+        if term.name not in self.free:
+            self.free[term.name] = self._copied(self.given[term.name]) if term.name in self.given else self._node(None)
+        return self.free[term.name]
+
+    def _applied(self, term: Application, applied: int, argument: int) -> int:
+        result = self._node(None)
+        if not self._unify(applied, self._node((argument, result))):
+            raise DataError(
+                f"the term has no simple type: in {str(term)[:80]!r} the function cannot take this argument, or is "
+                "none; check the types of the names in it"
+            )
+        return result
+
+    def _node(self, shape: str | tuple[int, int] | None) -> int:
+        self.shapes.append(shape)
+        self.links.append(len(self.links))
+        return len(self.links) - 1
+
+    def _copied(self, known: Type) -> int:
+        if known.argument is None or known.result is None:
+            return self._node(known.name)
+        return self._node((self._copied(known.argument), self._copied(known.result)))
+
+    def _find(self, node: int) -> int:
+        while self.links[node] != node:
+            self.links[node] = self.links[self.links[node]]
+            node = self.links[node]
+        return node
+
+    def _unify(self, one: int, two: int) -> bool:
+        waiting = [(one, two)]
+        while waiting:
+            a, b = (self._find(node) for node in waiting.pop())
+            if a == b:
+                continue
+            left, right = self.shapes[a], self.shapes[b]
+            if left is None:
+                self.links[a] = b
+            elif right is None:
+                self.links[b] = a
+            elif isinstance(left, tuple) and isinstance(right, tuple):
+                self.links[a] = b
+                waiting += zip(left, right, strict=True)
+            elif left != right:
+                return False
+        return True
+
+    def check_finite(self, term: Term) -> None:
+        """Raise where a type would have to be a part of itself, as that of x in x(x)."""
+        below = {}
+        for node in range(len(self.links)):
+            shape = self.shapes[node]
+            if self._find(node) == node and isinstance(shape, tuple):
+                below[node] = [self._find(part) for part in shape]
+        for part in connected_parts(below):
+            if len(part) > 1 or part[0] in below.get(part[0], ()):
+                raise DataError(
+                    f"{str(term)[:80]!r} has no simple type: something in it is applied to itself, as x is in x(x)"
+                )
+
+    def read(self, node: int, known: dict[int, Type], letters: Iterator[str], depth: int = 0) -> Type:
+        """The type of a node; unknown ones get letters."""
+        node = self._find(node)
+        if depth > MOST_NESTED:
+            raise DataError(
+                f"the term has a type that is nested more than {MOST_NESTED} deep: give its names simpler types"
+            )
+        if node not in known:
+            shape = self.shapes[node]
+            if isinstance(shape, tuple):
+                known[node] = function(*(self.read(part, known, letters, depth + 1) for part in shape))
+            else:
+                known[node] = Type(shape or next(letters))
+        return known[node]
+
+
+def _logical(name: str) -> Type | None:
+    if name == NOT:
+        return function(T, T)
+    if name in CONNECTIVES:
+        return function(T, T, T)
+    return function(function(E, T), T) if name in QUANTIFIERS else None

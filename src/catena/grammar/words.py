@@ -1,0 +1,30 @@
+"""Classes for words that are rare or unknown, by what they look like, from the finest to the coarsest.
+
+>>> word_classes("Unfathomably")
+('UNK:cap:ly', 'UNK:cap', 'UNK')
+"""
+
+from __future__ import annotations
+
+UNKNOWN = "UNK"
+
+SUFFIXES = ("ing", "ion", "ity", "ment", "ness", "able", "est", "ers", "ed", "er", "ly", "al", "es", "s", "y")
+
+
+def word_classes(word: str) -> tuple[str, ...]:
+    """Capitals, digits, a hyphen and the suffix, each finer class before those that are coarser."""
+    shape = [name for name, there in _features(word) if there]
+    ending = next(
+        (suffix for suffix in SUFFIXES if word.lower().endswith(suffix) and len(word) > len(suffix) + 1), None
+    )
+    full = [UNKNOWN, *shape, *([ending] if ending and "num" not in shape else [])]
+    return tuple(":".join(full[:n]) for n in range(len(full), 0, -1))
+
+
+def _features(word: str) -> list[tuple[str, bool]]:
+    return [
+        ("num", any(c.isdigit() for c in word)),
+        ("caps", len(word) > 1 and word.isupper()),
+        ("cap", word[:1].isupper() and not (len(word) > 1 and word.isupper())),
+        ("dash", "-" in word[1:-1]),
+    ]
