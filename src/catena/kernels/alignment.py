@@ -50,8 +50,8 @@ def plain_log_partition(
 ) -> Tensor:
     """What the kernels compute, by plain log-sum-exp over diagonals; differentiable any number of times."""
     b, s, t = substitutions.shape
-    paired = _by_diagonal(substitutions)
-    put, dropped = _by_diagonal(insertions.expand(b, s + 1, t)), _by_diagonal(deletions.expand(b, s, t + 1))
+    paired = by_diagonal(substitutions)
+    put, dropped = by_diagonal(insertions.expand(b, s + 1, t)), by_diagonal(deletions.expand(b, s, t + 1))
     never = substitutions.new_full((b, 1), NEVER)
     before = alpha = torch.cat((torch.zeros_like(never), never.expand(b, s)), dim=1)
     total = substitutions.new_zeros(b)
@@ -65,7 +65,7 @@ def plain_log_partition(
     return total
 
 
-def _by_diagonal(x: Tensor) -> Tensor:
+def by_diagonal(x: Tensor) -> Tensor:
     """``[:, i, d]`` is ``x[:, i, d - i]``, and -inf where that lies outside."""
     b, m, n = x.shape
     wide = torch.cat((x, x.new_full((b, m, m), NEVER)), dim=2).flatten(1)

@@ -36,13 +36,13 @@ class AlignmentConstraint:
     @classmethod
     def forbidding(cls, pairs: Int[Tensor, "*batch n c"], s: int, t: int) -> AlignmentConstraint:
         """No alignment may align these ``(source, target)`` positions; rows of -1 forbid nothing."""
-        rows, columns = _hits(pairs, s, t)
+        rows, columns = hits(pairs, s, t)
         return cls(substitutions=~(rows & columns).any(-3))
 
     @classmethod
     def fixing(cls, pairs: Int[Tensor, "*batch n c"], s: int, t: int) -> AlignmentConstraint:
         """Every alignment must align these ``(source, target)`` positions; rows of -1 demand nothing."""
-        rows, columns = _hits(pairs, s, t)
+        rows, columns = hits(pairs, s, t)
         return cls(
             substitutions=~(rows ^ columns).any(-3),
             insertions=~columns.any(-3).expand(*columns.shape[:-3], s + 1, t),
@@ -82,7 +82,7 @@ def _both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     return a & b
 
 
-def _hits(pairs: Tensor, s: int, t: int) -> tuple[Tensor, Tensor]:
+def hits(pairs: Tensor, s: int, t: int) -> tuple[Tensor, Tensor]:
     """For each pair, which rows are its own, ``[..., n, s, 1]``, and which columns, ``[..., n, 1, t]``."""
     if pairs.dim() < 2 or pairs.shape[-1] != 2:
         raise ShapeError(

@@ -1,0 +1,283 @@
+r"""One-to-one alignments: pairs that do not cross, with no position in two of them, and what is left over on each side.
+
+.. math::  p(y) \propto \exp \Big( \sum_{(i, j) \in y} a_{ij} + \sum_{i \notin y} g_i + \sum_{j \notin y} h_j \Big)
+
+A member is the set of its pairs alone. An :class:`~catena.structure.alignment.Alignment` counts every order in which
+the positions between two pairs may be inserted and deleted as another member; here they are one. (One-to-one
+alignments whose pairs may cross are another matter: their sum is a permanent, for which no fast exact way is known.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+from catena.errors import ShapeError
+from catena.numerics import NEVER
+from catena.shapes import mask_from_lengths
+from catena.structure.alignment_constraints import hits
+from catena.structure.alignment_operations import behind_zero, look_up, skewed
+from catena.structure.backend import kernels_serve
+from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.constraints import Impossible, check_possible, forbid
+from catena.structure.semirings import Log, Semiring
+
+
+@dataclass(frozen=True, eq=False)
+class PairConstraint:
+    """Which pairs are allowed, and which positions may be left over. What is None allows all.
+
+    Args:
+        pairs: ``[..., i, j]`` is True where source position ``i`` may be paired with target position ``j``.
+        source_gaps: True where a source position may be left over.
+        target_gaps: True where a target position may be left over.
+    """
+
+    pairs: Bool[Tensor, "*batch s t"] | None = None
+    source_gaps: Bool[Tensor, "*batch s"] | None = None
+    target_gaps: Bool[Tensor, "*batch t"] | None = None
+
+    @classmethod
+    def forbidding(cls, pairs: Int[Tensor, "*batch n c"], s: int, t: int) -> PairConstraint:
+        """These ``(source, target)`` pairs may not be; rows of -1 forbid nothing."""
+        rows, columns = hits(pairs, s, t)
+        return cls(~(rows & columns).any(-3))
+
+    @classmethod
+    def fixing(cls, pairs: Int[Tensor, "*batch n c"], s: int, t: int) -> PairConstraint:
+        """These ``(source, target)`` pairs must be; rows of -1 demand nothing."""
+        rows, columns = hits(pairs, s, t)
+        return cls(~(rows ^ columns).any(-3), ~rows.any(-3)[..., 0], ~columns.any(-3)[..., 0, :])
+
+    def __and__(self, other: PairConstraint) -> PairConstraint:
+        """What both allow."""
+        masks = ((getattr(self, name), getattr(other, name)) for name in ("pairs", "source_gaps", "target_gaps"))
+        return PairConstraint(*(a if b is None else b if a is None else a & b for a, b in masks))
+
+    def applied(
+        self,
+        scores: Float[Tensor, "*batch s t"],
+        source_gaps: Float[Tensor, "*batch s"],
+        target_gaps: Float[Tensor, "*batch t"],
+    ) -> dict[str, Tensor]:
+        """The scores that this constraint changes, with -inf where it forbids."""
+        changed = {}
+        if self.pairs is not None:
+            changed["scores"] = forbid("pairs", scores, self.pairs)
+        if self.source_gaps is not None:
+            changed["source_gaps"] = forbid("source_gaps", source_gaps, self.source_gaps)
+        if self.target_gaps is not None:
+            changed["target_gaps"] = forbid("target_gaps", target_gaps, self.target_gaps)
+        return changed
+
+
+@dataclass(frozen=True, eq=False)
+class OneToOne(SemiringProgram):
+    """A distribution over one-to-one alignments, in order, of a source of ``s`` positions with a target of ``t``.
+
+    Members are ``partners``: Int ``[*batch, s]``, the target position that each source position is paired with, -1 for
+    one that is left over or not real. Parts and marginals are ``[*batch, s, t]``.
+
+    Args:
+        scores: ``scores[..., i, j]`` is the score of pairing source position ``i`` with target position ``j``.
+        source_gaps: ``[..., i]`` is the score of leaving source position ``i`` over; -inf where it must be paired.
+            None: to leave one over adds nothing.
+        target_gaps: likewise for target positions.
+        source_lengths: number of real source positions; all of them if omitted.
+        target_lengths: number of real target positions; all of them if omitted.
+        constraint: the pairs and gaps that are allowed; the distribution is conditioned on it.
+        impossible: what to do when the constraint allows no alignment: raise an error, or let log Z be -inf.
+
+    Two empty sequences have one member, that of no pairs, with score 0.
+
+    Time and memory O(s t). Needleman & Wunsch (1970), with each set of pairs counted once.
+    """
+
+    scores: Float[Tensor, "*batch s t"]
+    source_gaps: Float[Tensor, "*#batch s"] | None = None
+    target_gaps: Float[Tensor, "*#batch t"] | None = None
+    source_lengths: Int[Tensor, "*#batch"] | None = None
+    target_lengths: Int[Tensor, "*#batch"] | None = None
+    constraint: InitVar[PairConstraint | None] = None
+    impossible: InitVar[Impossible] = "error"
+
+    ranks: ClassVar[tuple[int, ...]] = (2, 1, 1)
+
+    def __post_init__(self, constraint: PairConstraint | None, impossible: Impossible) -> None:
+        if self.scores.dim() < 2:
+            raise ShapeError(f"scores must have the axes [*batch, s, t], but their shape is {list(self.scores.shape)}")
+        for name, size in zip(("source_gaps", "target_gaps"), self.scores.shape[-2:], strict=True):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, self.scores.new_zeros(size))
+        self._check_shapes()
+        if constraint is not None:
+            for name, scores in constraint.applied(*self._spread_over(self.batch_shape).score_tensors()).items():
+                object.__setattr__(self, name, scores)
+            check_possible(self, impossible)
+
+    # --- what it says of itself -----------------------------------------------------------------------------
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.scores.shape[:-2]
+
+    def score_tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        assert self.source_gaps is not None
+        assert self.target_gaps is not None
+        return self.scores, self.source_gaps, self.target_gaps
+
+    def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> OneToOne:
+        scores, source_gaps, target_gaps = tensors
+        assert scores is not None
+        return OneToOne(scores, source_gaps, target_gaps, self.source_lengths, self.target_lengths)
+
+    def from_parts(self, value: Tensor) -> OneToOne:
+        if value.dim() < 2 or value.shape[-2:] != self.scores.shape[-2:]:
+            raise ShapeError(
+                f"a value of these alignments must end in the axes [s, t] = {list(self.scores.shape[-2:])}, but its "
+                f"shape is {list(value.shape)}; for values of what is left over give a OneToOne"
+            )
+        return OneToOne(value.to(self.scores.dtype), None, None, self.source_lengths, self.target_lengths)
+
+    def given(self, constraint: PairConstraint, impossible: Impossible = "error") -> OneToOne:
+        """This distribution conditioned on a constraint."""
+        return replace(self, constraint=constraint, impossible=impossible)
+
+    def score(self, y: Int[Tensor, "*batch s"]) -> Float[Tensor, "*batch"]:
+        t = self.scores.shape[-1]
+        scores, source_gaps, target_gaps = self.score_tensors()
+        real_source = mask_from_lengths(self._source_lengths(), y.shape[-1])
+        real_target = mask_from_lengths(self._target_lengths(), t)
+        partner = torch.where(real_source, y, -1)
+        paired = partner >= 0
+        highest = torch.nn.functional.pad(partner.cummax(-1).values, (1, 0), value=-1)[..., :-1]
+        in_order = (~paired | ((partner > highest) & (partner < self._target_lengths()[..., None]))).all(-1)
+        rows = torch.arange(y.shape[-1], device=y.device).expand(y.shape)
+        used = (partner[..., None] == torch.arange(t, device=y.device)).any(-2)
+        total = torch.where(paired, look_up(scores, rows, partner), 0.0).sum(-1)
+        total = total + torch.where(real_source & ~paired, source_gaps, 0.0).sum(-1)
+        total = total + torch.where(real_target & ~used, target_gaps, 0.0).sum(-1)
+        return torch.where(in_order, total, NEVER)
+
+    def parts(self, y: Int[Tensor, "*batch s"]) -> Float[Tensor, "*batch s t"]:
+        columns = torch.arange(self.scores.shape[-1], device=y.device)
+        return (y[..., None] == columns).to(self.scores.dtype)
+
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        if not kernels_serve(*self.score_tensors()):
+            return self.total(Log())
+        from catena.kernels.alignment_one_to_one import log_partition
+
+        return log_partition(*self._rows()).reshape(self.batch_shape)
+
+    def marginals(self) -> Float[Tensor, "*batch s t"]:
+        """``[..., i, j]`` is the probability that source position ``i`` is paired with target position ``j``."""
+        if not kernels_serve(*self.score_tensors()):
+            return self.gradients([0])[1][0]
+        from catena.kernels.alignment_one_to_one import log_partition_and_marginals
+
+        return log_partition_and_marginals(*self._rows())[1].reshape(self.scores.shape)
+
+    def argmax(self) -> Int[Tensor, "*batch s"]:
+        if not kernels_serve(*self.score_tensors()):
+            return super().argmax()
+        from catena.kernels.alignment_one_to_one_search import best
+
+        return best(*self._rows()).reshape(self.scores.shape[:-1])
+
+    def topk(self, k: int) -> TopK:
+        if not kernels_serve(*self.score_tensors()):
+            return super().topk(k)
+        from catena.kernels.alignment_one_to_one_search import top
+
+        partners, found = top(*self._rows(), k)
+        members = partners.transpose(0, 1).reshape(k, *self.scores.shape[:-1])
+        ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
+        return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch s"]:
+        if not kernels_serve(*self.score_tensors()):
+            return super().sample(n, generator)
+        from catena.kernels.alignment_one_to_one_search import sample
+
+        rows, (s, t) = self._rows(), self.scores.shape[-2:]
+        uniforms = torch.rand(n, len(rows[0]), 2 * s + t, dtype=torch.float64, generator=generator)
+        return sample(*rows, uniforms).reshape(n, *self.scores.shape[:-1])
+
+    # --- the program ----------------------------------------------------------------------------------------
+
+    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        scores, drop, put = (x for x in self.lifted(semiring, values) if x is not None)
+        (s, t), batch = self.scores.shape[-2:], self.batch_shape
+        puts = skewed(put[..., None, :].expand(*put.shape[:-1], s + 1, t), semiring)
+        pairs = skewed(scores, semiring)
+        n, ends = self._source_lengths(), self._source_lengths() + self._target_lengths()
+        # By diagonals. ahead[..., i] sums what has paired the last source position (or has none), and gone on over
+        # left over target positions; alpha[..., i] adds what leaves that source position over.
+        start = semiring.one((*batch, 1), puts)
+        alpha = torch.cat((start, semiring.zero((*batch, s), puts)), dim=-1)
+        before, ahead, total = alpha, alpha, start[..., 0]
+        for d in range(1, s + t + 1):
+            ways = [semiring.mul(ahead, puts[..., d - 1])]
+            if d > 1:
+                ways.append(behind_zero(semiring.mul(before[..., :-1], pairs[..., d - 2]), semiring))
+            ahead = semiring.sum(torch.stack(ways, dim=-1), dim=-1)
+            dropped = behind_zero(semiring.mul(alpha[..., :-1], drop), semiring)
+            before, alpha = alpha, semiring.sum(torch.stack((ahead, dropped), dim=-1), dim=-1)
+            here = alpha.gather(-1, n[..., None].expand(*alpha.shape[:-1], 1))[..., 0]
+            total = torch.where(ends == d, here, total)
+        return total
+
+    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch s"]:
+        pairs = gradients[0]
+        assert pairs is not None
+        if pairs.shape[-1] == 0:
+            return torch.full(pairs.shape[:-1], -1, device=pairs.device)
+        best, partners = pairs.max(dim=-1)
+        return torch.where(best > 0.5, partners, -1)
+
+    # --- helpers --------------------------------------------------------------------------------------------
+
+    def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Scores and lengths on one batch axis."""
+        _, source_gaps, target_gaps = self._spread_over(self.batch_shape).score_tensors()
+        s, t = self.scores.shape[-2:]
+        return (
+            self.scores.reshape(-1, s, t),
+            source_gaps.to(self.scores.dtype).reshape(-1, s),
+            target_gaps.to(self.scores.dtype).reshape(-1, t),
+            self._source_lengths().reshape(-1),
+            self._target_lengths().reshape(-1),
+        )
+
+    def _source_lengths(self) -> Int[Tensor, "*batch"]:
+        return self._or_all(self.source_lengths, self.scores.shape[-2])
+
+    def _target_lengths(self) -> Int[Tensor, "*batch"]:
+        return self._or_all(self.target_lengths, self.scores.shape[-1])
+
+    def _or_all(self, lengths: Tensor | None, most: int) -> Tensor:
+        if lengths is None:
+            return torch.full(self.batch_shape, most, device=self.scores.device)
+        return lengths.to(torch.int64).expand(self.batch_shape)
+
+    def _check_shapes(self) -> None:
+        *batch, s, t = self.scores.shape
+        axes = {"source_gaps": (s,), "target_gaps": (t,), "source_lengths": (), "target_lengths": ()}
+        for name, own in axes.items():
+            given: Tensor | None = getattr(self, name)
+            if given is None:
+                continue
+            shape = given.shape[: given.dim() - len(own)]
+            sizes = zip(reversed(shape), reversed(batch), strict=False)
+            wrong = len(shape) > len(batch) or any(a not in (1, b) for a, b in sizes)
+            if wrong or given.dim() < len(own) or given.shape[given.dim() - len(own) :] != own:
+                raise ShapeError(
+                    f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with scores of shape "
+                    f"{[*batch, s, t]}, but their shape is {list(given.shape)}"
+                )

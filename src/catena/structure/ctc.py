@@ -1,0 +1,315 @@
+r"""Connectionist temporal classification: the ways to spread the labels of a target over more frames than it has.
+
+.. math::  p(y) \propto \exp \sum_{i=1}^{t} e_i(y_i) \quad \text{for all } y \text{ with } \mathrm{collapse}(y) = x
+
+To collapse a labelling of frames is to make one of neighbours that are equal, and then to leave out the blanks. Two
+equal labels in the target must therefore have a blank between them. Where the emissions are log-probabilities of
+labels at each frame, log Z is the log-likelihood of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, replace
+from typing import Any, ClassVar, cast
+
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+from catena.errors import ShapeError
+from catena.kernels.ops import wants_gradient
+from catena.numerics import NEVER
+from catena.shapes import mask_from_lengths
+from catena.structure.backend import kernels_serve
+from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.constraints import Impossible, check_possible, forbid
+from catena.structure.semirings import Log, Semiring
+
+
+@dataclass(frozen=True, eq=False)
+class FrameConstraint:
+    """Which labels a frame may have.
+
+    Args:
+        labels: ``labels[..., i, q]`` is True where frame ``i`` may have label ``q``.
+    """
+
+    labels: Bool[Tensor, "*batch t v"]
+
+    @classmethod
+    def partial(cls, labels: Int[Tensor, "*batch t"], v: int) -> FrameConstraint:
+        """A label where it is known, -1 where any of the ``v`` labels may stand."""
+        return cls((labels[..., None] == torch.arange(v, device=labels.device)) | (labels[..., None] < 0))
+
+    def __and__(self, other: FrameConstraint) -> FrameConstraint:
+        """What both allow."""
+        return FrameConstraint(self.labels & other.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class CTC(SemiringProgram):
+    """A distribution over labellings of ``t`` frames with ``v`` labels that collapse to a target.
+
+    Members are ``labels``: Int ``[*batch, t]``, blanks included, and -1 where a frame is not real. Parts and marginals
+    are ``[*batch, t, v]``. For the position in the target that each frame belongs to see :meth:`positions` and
+    :meth:`position_marginals`.
+
+    Args:
+        emissions: ``emissions[..., i, q]`` is the score of label ``q`` at frame ``i``.
+        targets: the labels of each target, none of them the blank; what stands beyond a length may be anything.
+        lengths: number of real frames; all of them if omitted.
+        target_lengths: number of labels in each target; all of them if omitted.
+        blank: the label that says nothing.
+        constraint: the labels that are allowed at each frame; the distribution is conditioned on it.
+        impossible: what to do when the constraint allows no labelling: raise an error, or let log Z be -inf.
+
+    A target that needs more frames than there are has no member: log Z is -inf, and its gradient 0.
+
+    Time O(t s + t v), memory O(t s + t v). Graves et al. (2006), section 4.1.
+    """
+
+    emissions: Float[Tensor, "*batch t v"]
+    targets: Int[Tensor, "*#batch s"]
+    lengths: Int[Tensor, "*#batch"] | None = None
+    target_lengths: Int[Tensor, "*#batch"] | None = None
+    blank: int = 0
+    constraint: InitVar[FrameConstraint | None] = None
+    impossible: InitVar[Impossible] = "error"
+
+    ranks: ClassVar[tuple[int, ...]] = (2,)
+
+    def __post_init__(self, constraint: FrameConstraint | None, impossible: Impossible) -> None:
+        self._check_shapes()
+        if constraint is not None:
+            object.__setattr__(self, "emissions", forbid("labels", self.emissions, constraint.labels))
+            check_possible(self, impossible)
+
+    # --- what it says of itself -----------------------------------------------------------------------------
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.emissions.shape[:-2]
+
+    def score_tensors(self) -> tuple[Tensor | None, ...]:
+        return (self.emissions,)
+
+    def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> CTC:
+        (emissions,) = tensors
+        assert emissions is not None
+        return CTC(emissions, self.targets, self.lengths, self.target_lengths, self.blank)
+
+    def from_parts(self, value: Tensor) -> CTC:
+        if value.dim() < 2 or value.shape[-2:] != self.emissions.shape[-2:]:
+            raise ShapeError(
+                f"a value of these labellings must end in the axes [t, v] = {list(self.emissions.shape[-2:])}, but its "
+                f"shape is {list(value.shape)}"
+            )
+        return self.with_score_tensors([value.to(self.emissions.dtype)])
+
+    def given(self, constraint: FrameConstraint, impossible: Impossible = "error") -> CTC:
+        """This distribution conditioned on a constraint."""
+        return replace(self, constraint=constraint, impossible=impossible)
+
+    def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
+        real = self.real().expand(y.shape)
+        labelled = (y >= 0) & (y < self.emissions.shape[-1])
+        labels = torch.where(real & labelled, y, 0)
+        picked = self.emissions.expand(*y.shape, -1).gather(-1, labels[..., None])[..., 0]
+        begins, place = self._begun(y)
+        targets = self._targets().expand(*y.shape[:-1], -1)
+        if targets.shape[-1] == 0:
+            right = ~begins
+        else:
+            wanted = targets.gather(-1, place.clamp(0, targets.shape[-1] - 1))
+            right = ~begins | ((place < self._target_lengths()[..., None]) & (wanted == y))
+        whole = (right & (labelled | ~real)).all(-1) & (begins.sum(-1) == self._target_lengths())
+        return torch.where(whole, torch.where(real, picked, 0.0).sum(-1), NEVER)
+
+    def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t v"]:
+        labels = torch.arange(self.emissions.shape[-1], device=y.device)
+        return ((y[..., None] == labels) & self.real()[..., None]).to(self.emissions.dtype)
+
+    def positions(self, y: Int[Tensor, "*batch t"]) -> Int[Tensor, "*batch t"]:
+        """The position in the target that each frame of a member belongs to; -1 for a blank."""
+        place = self._begun(y)[1]
+        return torch.where(self.real() & (y >= 0) & (y != self.blank), place, -1)
+
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        if not kernels_serve(self.emissions):
+            return self.total(Log())
+        from catena.kernels.alignment_ctc import log_partition
+
+        return log_partition(*self._rows(), self.blank).reshape(self.batch_shape)
+
+    def marginals(self) -> Float[Tensor, "*batch t v"]:
+        """``[..., i, q]`` is the probability of label ``q`` at frame ``i``."""
+        if not kernels_serve(self.emissions):
+            return self.gradients([0])[1][0]
+        from catena.kernels.alignment_ctc import marginals
+
+        return marginals(*self._rows(), self.blank).reshape(self.emissions.shape)
+
+    def position_marginals(self) -> Float[Tensor, "*batch t s"]:
+        """``[..., i, j]`` is the probability that frame ``i`` belongs to position ``j`` of the target.
+
+        What is left to 1 is the probability of a blank.
+        """
+        if kernels_serve(self.emissions) and not wants_gradient(self.emissions):
+            from catena.kernels.alignment_ctc import chances
+
+            found = chances(*self._rows(), self.blank)
+            return found.reshape(*self.batch_shape, *found.shape[1:])[..., :-1]
+        states = self._picked(self.emissions)
+        log_z, pull = cast(Any, torch.func.vjp(lambda x: self._walked(Log(), x), states))
+        return pull(torch.ones_like(log_z))[0][..., 1::2]
+
+    def argmax(self) -> Int[Tensor, "*batch t"]:
+        if not kernels_serve(self.emissions):
+            return super().argmax()
+        from catena.kernels.alignment_ctc_search import best
+
+        return best(*self._rows(), self.blank).reshape(self.emissions.shape[:-1])
+
+    def topk(self, k: int) -> TopK:
+        if not kernels_serve(self.emissions):
+            return super().topk(k)
+        from catena.kernels.alignment_ctc_search import top
+
+        labels, found = top(*self._rows(), self.blank, k)
+        members = labels.transpose(0, 1).reshape(k, *self.emissions.shape[:-1])
+        ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
+        return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch t"]:
+        if not kernels_serve(self.emissions):
+            return super().sample(n, generator)
+        from catena.kernels.alignment_ctc_search import sample
+
+        rows, t = self._rows(), self.emissions.shape[-2]
+        uniforms = torch.rand(n, len(rows[0]), t + 1, dtype=torch.float64, generator=generator)
+        return sample(*rows, self.blank, uniforms).reshape(n, *self.emissions.shape[:-1])
+
+    # --- the program ----------------------------------------------------------------------------------------
+
+    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        (emissions,) = self.lifted(semiring, values)
+        assert emissions is not None
+        return self._walked(semiring, self._picked(emissions))
+
+    def _walked(self, semiring: Semiring, states: Shaped[Tensor, "... t m"]) -> Shaped[Tensor, "..."]:
+        """The total over walks through the states: a blank, the first label, a blank, the second label, and so on."""
+        t, m = states.shape[-2:]
+        lengths, ends = self._lengths(), 2 * self._target_lengths()
+        place = torch.arange(m, device=states.device)
+        never = semiring.zero((*self.batch_shape, m), states)
+        alpha = torch.where(place == 0, semiring.one((*self.batch_shape, m), states), never)
+        labels = self._states()
+        before = torch.nn.functional.pad(labels, (2, 0), value=self.blank)[..., :m]
+        may_skip = (labels != self.blank) & (labels != before)
+        for i in range(t):
+            stepped = torch.cat((never[..., :1], alpha), dim=-1)[..., :m]
+            skipped = torch.cat((never[..., :1], never[..., :1], alpha), dim=-1)[..., :m]
+            ways = torch.stack((alpha, stepped, torch.where(may_skip, skipped, never)), dim=-1)
+            moved = semiring.mul(semiring.sum(ways, dim=-1), states[..., i, :])
+            alpha = torch.where((i < lengths)[..., None], moved, alpha)
+        at = torch.stack((ends, (ends - 1).clamp_min(0)), dim=-1).expand(*alpha.shape[:-1], 2)
+        last = torch.where(
+            ends[..., None] == torch.tensor([-1, 0], device=at.device), never[..., :1], alpha.gather(-1, at)
+        )
+        return semiring.sum(last, dim=-1)
+
+    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch t"]:
+        (here,) = gradients
+        assert here is not None
+        best, labels = here.max(dim=-1)
+        return torch.where(best > 0.5, labels, -1)
+
+    # --- helpers --------------------------------------------------------------------------------------------
+
+    def real(self) -> Bool[Tensor, "*batch t"]:
+        """True where a frame is real."""
+        return mask_from_lengths(self._lengths(), self.emissions.shape[-2])
+
+    def _states(self) -> Int[Tensor, "*batch m"]:
+        """The labels of the states: blanks around and between those of the target."""
+        targets = self._targets()
+        blanks = torch.full_like(targets, self.blank)
+        return torch.cat(
+            (torch.stack((blanks, targets), dim=-1).flatten(-2), blanks.new_full((*blanks.shape[:-1], 1), self.blank)),
+            dim=-1,
+        )
+
+    def _picked(self, emissions: Shaped[Tensor, "... t v"]) -> Shaped[Tensor, "... t m"]:
+        """The emissions of the labels of the states."""
+        states = self._states()[..., None, :]
+        return emissions.gather(-1, states.expand(*emissions.shape[:-1], states.shape[-1]))
+
+    def _begun(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether a label of the target begins at each frame, and which was the last to begin (-1 before the first)."""
+        before = torch.nn.functional.pad(y, (1, 0), value=-1)[..., :-1]
+        begins = (y != before) & (y != self.blank) & (y >= 0) & self.real()
+        return begins, begins.cumsum(-1) - 1
+
+    def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Emissions, targets and both lengths on one batch axis."""
+        targets, emissions = self._targets(), self.emissions.reshape(-1, *self.emissions.shape[-2:])
+        return (
+            emissions,
+            targets.reshape(len(emissions), targets.shape[-1]),
+            self._lengths().reshape(-1),
+            self._target_lengths().reshape(-1),
+        )
+
+    def _targets(self) -> Int[Tensor, "*batch s"]:
+        ids = self.targets.to(torch.int64).clamp(0, self.emissions.shape[-1] - 1)
+        return ids.expand(*self.batch_shape, ids.shape[-1])
+
+    def _lengths(self) -> Int[Tensor, "*batch"]:
+        return self._or_all(self.lengths, self.emissions.shape[-2])
+
+    def _target_lengths(self) -> Int[Tensor, "*batch"]:
+        return self._or_all(self.target_lengths, self.targets.shape[-1])
+
+    def _or_all(self, lengths: Tensor | None, most: int) -> Tensor:
+        if lengths is None:
+            return torch.full(self.batch_shape, most, device=self.emissions.device)
+        return lengths.to(torch.int64).expand(self.batch_shape)
+
+    def _check_shapes(self) -> None:
+        if self.emissions.dim() < 2 or self.emissions.shape[-1] == 0:
+            raise ShapeError(
+                f"emissions must have the axes [*batch, t, v], with at least one label, but their shape is "
+                f"{list(self.emissions.shape)}"
+            )
+        if not 0 <= self.blank < self.emissions.shape[-1]:
+            raise ShapeError(
+                f"the blank must be one of the {self.emissions.shape[-1]} labels, 0 to {self.emissions.shape[-1] - 1}, "
+                f"but it is {self.blank}"
+            )
+        batch = self.batch_shape
+        for name, own in (("targets", 1), ("lengths", 0), ("target_lengths", 0)):
+            given: Tensor | None = getattr(self, name)
+            if given is None:
+                continue
+            shape = given.shape[: given.dim() - own]
+            sizes = zip(reversed(shape), reversed(batch), strict=False)
+            if given.dim() < own or len(shape) > len(batch) or any(a not in (1, b) for a, b in sizes):
+                raise ShapeError(
+                    f"{name} must have the batch axes {list(batch)}{' and one of labels' * own}, but their shape is "
+                    f"{list(given.shape)}"
+                )
+
+
+def collapse(labels: Int[Tensor, "*batch t"], blank: int = 0) -> tuple[Int[Tensor, "*batch t"], Int[Tensor, "*batch"]]:
+    """What labellings of frames say: neighbours that are equal made one, blanks (and -1) left out.
+
+    Returns the labels, -1 behind them, and how many there are.
+
+    >>> collapse(torch.tensor([0, 3, 3, 0, 3, 1, 1]))
+    (tensor([ 3,  3,  1, -1, -1, -1, -1]), tensor(3))
+    """
+    before = torch.nn.functional.pad(labels, (1, 0), value=-1)[..., :-1]
+    kept = (labels != before) & (labels != blank) & (labels >= 0)
+    order = (~kept).to(torch.int8).argsort(dim=-1, stable=True)
+    return torch.where(kept, labels, -1).gather(-1, order), kept.sum(-1)
