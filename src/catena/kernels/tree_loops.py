@@ -27,7 +27,7 @@ LANES, ROOM = 8, 32768
 
 @njit(nogil=True)
 def _share_labels(scores: Any, shares: Any, keep: bool, weights: Any, top: Any, mass: Any) -> None:
-    """The greatest score of one span's labels into ``top[0]``, and their weights beside it, summed, into ``mass[0]``."""
+    """The greatest score of one span's labels into ``top[0]``; the sum of their weights beside it into ``mass[0]``."""
     most, total = -np.inf, 0.0
     for q in range(scores.shape[0]):
         most = scores[q] if scores[q] > most else most

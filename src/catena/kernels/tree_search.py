@@ -110,7 +110,7 @@ def best_rows(scores: Any, lengths: Any, low: int, high: int, spans: Any) -> Non
 
 
 @njit(nogil=True)
-def _place(scores: Any, ways: Any, n: int, value: float, a: int, b: int, c: int) -> int:
+def place_way(scores: Any, ways: Any, n: int, value: float, a: int, b: int, c: int) -> int:
     """Put a way (a, b, c) of this value where it belongs among the ``n`` best so far; how many there are then."""
     width = scores.shape[0]
     at = min(n, width - 1)
@@ -129,7 +129,7 @@ def _top_splits(best: Any, w: int, i: int, scores: Any, ways: Any) -> int:
     """The best ways (split, rank on the left, rank on the right) to make two parts of a span, best first."""
     width, n = scores.shape[0], 0
     if w == 0:
-        return _place(scores, ways, 0, 0.0, -1, -1, -1)
+        return place_way(scores, ways, 0, 0.0, -1, -1, -1)
     for u in range(w):
         left, right = best[u, i], best[w - 1 - u, i + u + 1]
         for p in range(width):
@@ -137,7 +137,7 @@ def _top_splits(best: Any, w: int, i: int, scores: Any, ways: Any) -> int:
                 value = left[p] + right[q]
                 if value == -np.inf or (n == width and value <= scores[n - 1]):
                     break
-                n = _place(scores, ways, n, value, u, p, q)
+                n = place_way(scores, ways, n, value, u, p, q)
     return n
 
 
@@ -150,7 +150,7 @@ def _top_labels(labels: Any, inner: Any, n_inner: int, scores: Any, ways: Any) -
             value = labels[q] + inner[rank]
             if value == -np.inf or (n == width and value <= scores[n - 1]):
                 break
-            n = _place(scores, ways, n, value, q, rank, 0)
+            n = place_way(scores, ways, n, value, q, rank, 0)
     return n
 
 

@@ -1,7 +1,7 @@
 """Which spans and labels a tree may have: forbidden spans, fixed brackets, partial bracketings.
 
-A constraint holds masks, **True = allowed**; two of them are joined by ``&``. A bracket that must be in the tree
-forbids the spans that cross it: of a binary tree, which can take no further span, that is the same.
+A constraint holds masks, **True = allowed**; two of them are joined by ``&``. A bracket that must be in the
+tree forbids the spans that cross it: of a binary tree, which can take no further span, that is the same.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class SpanConstraint:
     """Which labelled spans are allowed in a tree.
 
     Args:
-        labels: ``labels[..., i, j, q]`` is True where the words ``i`` to ``j`` may be a span with label ``q``. The
-            last axis may have size 1: then it is the same for all labels.
+        labels: ``labels[..., i, j, q]`` is True where the words ``i`` to ``j`` may be a span with label
+            ``q``. The last axis may have size 1: then it is the same for all labels.
     """
 
     labels: Bool[Tensor, "*batch t t k"]
@@ -36,10 +36,11 @@ class SpanConstraint:
 
     @classmethod
     def brackets(cls, spans: Int[Tensor, "*batch n c"], t: int, k: int | None = None) -> SpanConstraint:
-        """Every tree must have these spans ``(first, last)`` or ``(first, last, label)``, however many are known.
+        """Every tree must have these spans ``(first, last)`` or ``(first, last, label)``, however many are
+        known.
 
-        Rows of -1 demand nothing, nor does a label of -1. The number of labels ``k`` is needed only where labels
-        are given.
+        Rows of -1 demand nothing, nor does a label of -1. The number of labels ``k`` is needed only where
+        labels are given.
         """
         first, last = _ends(spans, t)
         i, j = _places(t, spans.device)

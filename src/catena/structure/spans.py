@@ -1,9 +1,9 @@
 """Binary trees as lists of spans: order, parts, and whether a list is a tree at all.
 
-A tree over ``n`` words is ``2 n - 1`` rows ``(first, last, label)``, both words included, in *preorder*: a span
-before its parts, the left part before the right. Rows of -1 fill it up to ``2 t - 1``. So the left part of row
-``r`` is row ``r + 1``, and the right part of row ``r`` lies behind all ``2 w - 1`` rows of the left one, whose
-width is ``w``.
+A tree over ``n`` words is ``2 n - 1`` rows ``(first, last, label)``, both words included, in *preorder*: a
+span before its parts, the left part before the right. Rows of -1 fill it up to ``2 t - 1``. So the left part
+of row ``r`` is row ``r + 1``, and the right part of row ``r`` lies behind all ``2 w - 1`` rows of the left
+one, whose width is ``w``.
 
 Knows no scores.
 """

@@ -1,0 +1,148 @@
+"""From tensors to charts and back: chunks of a batch, sentences that need log space, and gradients put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from catena.kernels.pcfg_chart import Chart, Layout, Problem, Rules
+
+AT_ONCE = 2**23
+"""Sentences are done together as long as the tables for them have no more numbers than this."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of rules: how to multiply with them, and how to do a sentence in log space."""
+
+    rules: Callable[[Problem, Layout, bool], Rules]
+    log_rows: Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """log Z, whether it was found without logs, and the chart, padded to ``t (t + 1) / 2`` spans for each sentence."""
+
+    log_z: Tensor
+    exact: Tensor
+    chart: Tensor
+    e: Tensor
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Of log Z, by what a :class:`Problem` holds."""
+
+    words: Tensor
+    rules: tuple[Tensor, ...]
+    roots: Tensor
+    spans: Tensor
+
+    @classmethod
+    def zeros(cls, problem: Problem) -> Gradients:
+        spans = problem.words.new_zeros(1, 0, 0, 0) if problem.spans is None else torch.zeros_like(problem.spans)
+        rules = tuple(torch.zeros_like(x) for x in problem.rules)
+        return cls(torch.zeros_like(problem.words), rules, torch.zeros_like(problem.roots), spans)
+
+    def add(self, rows: Tensor, other: Gradients) -> None:
+        """Add what was found for some rows."""
+        self.words[rows] += other.words
+        pairs = [*zip(self.rules, other.rules, strict=True), (self.roots, other.roots)]
+        for mine, theirs in pairs:
+            if len(mine) == 1:
+                mine += theirs.sum(0, keepdim=True)
+            else:
+                mine.index_add_(0, rows, theirs)
+        if self.spans.numel():
+            self.spans[rows] += other.spans
+
+
+def problem_of(words: Tensor, rules: Sequence[Tensor], roots: Tensor, spans: Tensor | None, lengths: Tensor) -> Problem:
+    """Float64, contiguous, and what is shared by some rows only is each row's own."""
+    b, t = words.shape[:2]
+
+    def ready(x: Tensor) -> Tensor:
+        x = x.detach().double()
+        return (x if len(x) in (1, b) else x.repeat_interleave(b // len(x), 0)).contiguous()
+
+    spans = None if spans is None else ready(spans)
+    return Problem(ready(words), tuple(ready(x) for x in rules), ready(roots), spans, lengths.clamp(0, t).contiguous())
+
+
+def solve_inside(problem: Problem, kind: Kind, keep: bool) -> Solved:
+    """log Z of each sentence; with ``keep`` also what the way down needs."""
+    b, t = problem.words.shape[:2]
+    size = t * (t + 1) // 2 if keep else 0
+    log_z, exact = torch.empty(b, dtype=torch.float64), torch.ones(b, dtype=torch.bool)
+    chart = torch.zeros(b, size, problem.rules[0].shape[1], dtype=torch.float64)
+    e = torch.zeros(b, size, dtype=torch.int64)
+    for rows, part in _chunks(problem):
+        layout = Layout(part.lengths, t)
+        done = Chart(part, kind.rules(part, layout, False))
+        log_z[rows], suspect = done.inside()
+        if suspect.any():
+            signs = Chart(part, kind.rules(part, layout, True), signs_only=True)
+            signs.inside()
+            exact[rows] = ~(suspect & done.lost(signs))
+        if keep:
+            chart[rows] = done.chart.new_zeros(len(rows) * size, chart.shape[2]).index_copy_(
+                0, layout.padded, done.chart
+            ).view(len(rows), size, -1)  # fmt: skip
+            e[rows] = done.e.new_zeros(len(rows) * size).index_copy_(0, layout.padded, done.e).view(len(rows), size)
+    rest = (~exact).nonzero()[:, 0]
+    if len(rest):
+        log_z[rest] = _in_logs(problem.take(rest), kind, torch.ones(len(rest)).double(), both_ways=False)[0]
+    return Solved(log_z, exact, chart, e)
+
+
+def solve_outside(problem: Problem, kind: Kind, scale: Tensor, found: Solved) -> Gradients:
+    """The gradients of log Z, times ``scale`` for each sentence."""
+    total, t, scale = Gradients.zeros(problem), problem.words.shape[1], scale.double()
+    for rows, part in _chunks(problem):
+        layout = Layout(torch.where(found.exact[rows], part.lengths, 0), t)
+        rules = kind.rules(part, layout, False)
+        chart = Chart(part, rules)
+        chart.chart = found.chart[rows].flatten(0, 1)[layout.padded]
+        chart.e = found.e[rows].flatten()[layout.padded]
+        by_roots = chart.outside(scale[rows])
+        total.add(rows, _spread(part, chart, by_roots))
+    rest = (~found.exact).nonzero()[:, 0]
+    if len(rest):
+        total.add(rest, _in_logs(problem.take(rest), kind, scale[rest], both_ways=True)[1])
+    return total
+
+
+def _spread(part: Problem, chart: Chart, by_roots: Tensor) -> Gradients:
+    """The gradients of a chart, back where the scores are."""
+    layout, found = chart.layout, Gradients.zeros(part)
+    sentence, first, last = layout.spans
+    n_words = layout.n_words
+    found.words[sentence[:n_words], first[:n_words]] = chart.by_words * chart.words
+    if part.spans is not None:
+        found.spans[sentence, first, last] = chart.slopes * chart.chart
+    return Gradients(found.words, chart.rules.gradients(), by_roots, found.spans)
+
+
+def _in_logs(problem: Problem, kind: Kind, scale: Tensor, both_ways: bool) -> tuple[Tensor, Gradients]:
+    log_z, found = torch.empty(len(scale), dtype=torch.float64), Gradients.zeros(problem)
+    has_spans = problem.spans is not None
+    spans = problem.spans if problem.spans is not None else problem.words.new_zeros(1, 1, 1, 1)
+    by_spans = found.spans if has_spans else problem.words.new_zeros(1, 1, 1, 1)
+    given: list[Any] = [x.numpy() for x in (problem.words, *problem.rules, problem.roots, spans)]
+    results = [x.numpy() for x in (log_z, found.words, *found.rules, found.roots, by_spans)]
+    kind.log_rows(*given, has_spans, problem.lengths.numpy(), scale.numpy(), both_ways, *results)
+    return log_z, found
+
+
+def _chunks(problem: Problem) -> Iterator[tuple[Tensor, Problem]]:
+    """The rows of the batch in blocks, and the problem of each."""
+    b, t, p = problem.words.shape
+    n = problem.rules[0].shape[1]
+    each = max(1, AT_ONCE // (t * (4 * n * n + 2 * p * n + 2 * t * n)))
+    for low in range(0, b, each):
+        rows = torch.arange(low, min(low + each, b))
+        yield rows, problem if each >= b else problem.take(rows)

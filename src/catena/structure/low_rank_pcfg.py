@@ -1,0 +1,264 @@
+r"""Grammars with low-rank rules: a rule is chosen through one of ``r`` ranks, which picks the two parts independently.
+
+.. math::  \rho(a, b, c) = \log \sum_{q=1}^{r} \exp \big( u(a, q) + v(q, b) + w(q, c) \big)
+
+A tensor of n·s·s rules is so decomposed into three matrices, and hundreds of symbols are within reach: the cost of a
+parse no longer depends on pairs of symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from catena.numerics import NEVER, log_sum_exp
+from catena.structure.backend import kernels_serve
+from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.constraints import Impossible, check_possible
+from catena.structure.parses import (
+    check_grammar_shapes,
+    grouped,
+    lengths_of,
+    roots_of_all,
+    roots_on_top,
+    score_of_words_roots_and_spans,
+    spans_or_zeros,
+    split_value,
+    symbol_chart,
+    with_constraint,
+    word_column,
+)
+from catena.structure.pcfg import PCFG
+from catena.structure.semirings import Log, Semiring
+from catena.structure.span_constraints import SpanConstraint
+from catena.structure.spans import chart_of_tree, in_preorder, nodes_of, spans_of_width, tree_of_chart
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankPCFG(SemiringProgram):
+    """A distribution over the parses of a sentence by low-rank binary rules, and over the ranks of the rules.
+
+    The symbols are ``n`` nonterminals, numbered from 0, and behind them ``p`` preterminals, ``s = n + p`` in all. A
+    preterminal stands over one word, a nonterminal over two or more.
+
+    Members are ``spans``: Int ``[*batch, 2 t - 1, 4]``, rows ``(first, last, symbol, rank)`` in preorder, both words
+    included; the rank of a word is -1, and so are all rows beyond the tree. They are read in any order. A rank of -1
+    where a rule stands means all ranks: ``score`` and ``log_prob`` then sum over them, and are those of the parse
+    itself. Parts and marginals are ``[*batch, t, t, s]``: they do not tell ranks apart.
+
+    ``argmax`` and ``topk`` find the best parses *with ranks*. The best parse whatever its ranks is that of
+    :meth:`dense`, which has the same parses, log Z and marginals, at the cost of dense rules.
+
+    Args:
+        words: ``words[..., i, q]`` is the score of preterminal number ``q`` (symbol ``n + q``) over word ``i``.
+        parents: ``parents[..., a, q]`` is the score of rank ``q`` for nonterminal ``a``; shared by all of the batch, or
+            with batch axes of its own, as all that follow.
+        lefts: ``lefts[..., q, b]`` is the score of symbol ``b`` as the left part under rank ``q``. rights:
+        ``rights[..., q, c]`` is the score of symbol ``c`` as the right part under rank ``q``. roots: ``roots[...,
+        a]`` is the score of a parse with symbol ``a`` on top: of the nonterminals, or of all symbols,
+            so that a sentence of one word can have a parse.
+        spans: ``spans[..., i, j, a]`` is a further score of nonterminal ``a`` over the words ``i`` to ``j``.
+        rank_spans: ``rank_spans[..., i, j, q]`` is a further score of rank ``q`` there. Kernels do not serve it.
+        lengths: number of words in each sentence; all of them if omitted.
+        constraint: the spans and symbols that are allowed; the distribution is conditioned on it.
+        impossible: what to do when the constraint allows no parse: raise an error, or let log Z be -inf.
+
+    Time O(t³ r + t² r s), memory O(t² (s + r)). Cohen et al. (2013); Yang et al. (2021), section 3.
+    """
+
+    words: Float[Tensor, "*batch t p"]
+    parents: Float[Tensor, "*#batch n r"]
+    lefts: Float[Tensor, "*#batch r s"]
+    rights: Float[Tensor, "*#batch r s"]
+    roots: Float[Tensor, "*#batch m"]
+    spans: Float[Tensor, "*#batch t t n"] | None = None
+    rank_spans: Float[Tensor, "*#batch t t r"] | None = None
+    lengths: Int[Tensor, "*#batch"] | None = None
+    constraint: InitVar[SpanConstraint | None] = None
+    impossible: InitVar[Impossible] = "error"
+
+    ranks: ClassVar[tuple[int, ...]] = (2, 2, 2, 2, 1, 3, 3)
+
+    def __post_init__(self, constraint: SpanConstraint | None, impossible: Impossible) -> None:
+        (n, s), t, r = self.sizes, self.words.shape[-2], self.parents.shape[-1]
+        own = {"parents": (n, r), "lefts": (r, s), "rights": (r, s), "spans": (t, t, n), "rank_spans": (t, t, r)}
+        given = {name: (getattr(self, name), axes) for name, axes in own.items()}
+        check_grammar_shapes(self.words, self.roots, n, {**given, "lengths": (self.lengths, ())})
+        if constraint is not None:
+            words, spans = with_constraint(constraint, self.words, self.spans, n)
+            object.__setattr__(self, "words", words)
+            object.__setattr__(self, "spans", spans)
+            check_possible(self, impossible)
+
+    # --- what it says of itself -----------------------------------------------------------------------------
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """(number of nonterminals, number of symbols)."""
+        return self.parents.shape[-2], self.parents.shape[-2] + self.words.shape[-1]
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.words.shape[:-2]
+
+    def score_tensors(self) -> tuple[Tensor | None, ...]:
+        return self.words, self.parents, self.lefts, self.rights, self.roots, self.spans, self.rank_spans
+
+    def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> LowRankPCFG:
+        words, parents, lefts, rights, roots, spans, rank_spans = tensors
+        assert words is not None
+        assert parents is not None
+        assert lefts is not None
+        assert rights is not None
+        assert roots is not None
+        return LowRankPCFG(words, parents, lefts, rights, roots, spans, rank_spans, self.lengths)
+
+    def from_parts(self, value: Tensor) -> LowRankPCFG:
+        words, spans = split_value(value, self.words, *self.sizes)
+        rest = (self.parents, self.lefts, self.rights, self.roots)
+        return self.with_score_tensors((words, *(torch.zeros_like(x) for x in rest), spans, None))
+
+    def given(self, constraint: SpanConstraint, impossible: Impossible = "error") -> LowRankPCFG:
+        """This distribution conditioned on a constraint."""
+        return replace(self, constraint=constraint, impossible=impossible)
+
+    def dense(self) -> PCFG:
+        """The same distribution over parses without ranks. Scores of ranks over spans have no place in it."""
+        if self.rank_spans is not None:
+            raise ValueError("a grammar with rank_spans has no dense twin: its rules depend on where they are used")
+        pairs = self.lefts[..., :, :, None] + self.rights[..., :, None, :]
+        rules = log_sum_exp(self.parents[..., :, :, None, None] + pairs[..., None, :, :, :], dim=-3)
+        return PCFG(self.words, rules, self.roots, self.spans, self.lengths)
+
+    def score(self, y: Int[Tensor, "*batch m 4"]) -> Float[Tensor, "*batch"]:
+        t = self.words.shape[-2]
+        nodes, rank = nodes_of(y, t), in_preorder(y, t)[..., 3]
+        rest = score_of_words_roots_and_spans(nodes, self.words, self.roots, self.spans, self._lengths(), *self.sizes)
+        left, right = nodes.label.gather(-1, nodes.left), nodes.label.gather(-1, nodes.right)
+        terms = _rows_of(self.parents, nodes.label) + _rows_of(self.lefts.mT, left) + _rows_of(self.rights.mT, right)
+        if self.rank_spans is not None:
+            place = nodes.first.clamp_min(0) * t + nodes.last.clamp_min(0)
+            terms = terms + _rows_of(self.rank_spans.flatten(-3, -2), place)
+        one = terms.gather(-1, rank.clamp(0, terms.shape[-1] - 1)[..., None])[..., 0]
+        picked = torch.where(rank < 0, log_sum_exp(terms, dim=-1), one)
+        fits = (~nodes.real | torch.where(nodes.inner, rank < terms.shape[-1], rank < 0)).all(-1)
+        return torch.where(fits, rest + torch.where(nodes.inner, picked, 0.0).sum(-1), NEVER)
+
+    def parts(self, y: Int[Tensor, "*batch m 4"]) -> Float[Tensor, "*batch t t s"]:
+        return chart_of_tree(y, self.words.shape[-2], self.sizes[1]).to(self.words.dtype)
+
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        if not self._kernels_serve():
+            return self.total(Log())
+        from catena.kernels.pcfg_low_rank import log_partition
+
+        log_z = log_partition(*self._rows())
+        return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
+
+    def marginals(self) -> Float[Tensor, "*batch t t s"]:
+        """``[..., i, j, a]`` is the probability that symbol ``a`` stands over the words ``i`` to ``j``."""
+        words, spans = spans_or_zeros(self).gradients([0, 5])[1]
+        return symbol_chart(words, spans)
+
+    def rank_marginals(self) -> Float[Tensor, "*batch t t r"]:
+        """``[..., i, j, q]`` is the probability of a rule of rank ``q`` over the words ``i`` to ``j``."""
+        return self._located().gradients([6])[1][0]
+
+    def argmax(self) -> Int[Tensor, "*batch m 4"]:
+        if not self._kernels_serve():
+            return SemiringProgram.argmax(self._located())
+        from catena.kernels.pcfg_low_rank_search import best
+
+        found = best(*self._rows())
+        return found.reshape(*self.batch_shape, *found.shape[1:])
+
+    def topk(self, k: int) -> TopK:
+        return SemiringProgram.topk(self._located(), k)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "k *batch m 4"]:
+        if not self._kernels_serve():
+            return SemiringProgram.sample(self._located(), n, generator)
+        from catena.kernels.pcfg_low_rank_search import sample
+
+        rows = self._rows()
+        b, t = rows[0].shape[:2]
+        uniforms = torch.rand(n, b, 4 * t, dtype=torch.float64, generator=generator)
+        found = sample(*rows, uniforms)
+        return found.reshape(n, *self.batch_shape, *found.shape[2:])
+
+    # --- the program ----------------------------------------------------------------------------------------
+
+    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        words, parents, lefts, rights, roots, spans, rank_spans = self.lifted(semiring, values)
+        assert words is not None
+        assert parents is not None
+        assert lefts is not None
+        assert rights is not None
+        assert roots is not None
+        lengths, t, (n, s) = self._lengths(), self.words.shape[-2], self.sizes
+        column = word_column(semiring, words, n)
+        total = roots_on_top(semiring, roots, column, lengths == 1, semiring.zero(self.batch_shape, words))
+        as_left: list[Tensor] = []  # as_left[w][..., i, q]: what rank q finds in the w + 1 words from i as a left part
+        as_right: list[Tensor] = []
+        for width in range(2, t + 1):
+            as_left.append(semiring.dot(lefts[..., None, :, :], column[..., None, :], dim=-1))
+            as_right.append(semiring.dot(rights[..., None, :, :], column[..., None, :], dim=-1))
+            starts = t - width + 1
+            left = torch.stack([as_left[u][..., :starts, :] for u in range(width - 1)], dim=-2)
+            right = torch.stack([as_right[-1 - u][..., u + 1 : u + 1 + starts, :] for u in range(width - 1)], dim=-2)
+            merged = semiring.dot(left, right, dim=-2)  # ... starts r
+            if rank_spans is not None:
+                merged = semiring.mul(merged, spans_of_width(rank_spans, width))
+            here = semiring.dot(parents[..., None, :, :], merged[..., None, :], dim=-1)  # ... starts n
+            if spans is not None:
+                here = semiring.mul(here, spans_of_width(spans, width))
+            column = torch.cat((here, semiring.zero((*self.batch_shape, starts, s - n), words)), dim=-1)
+            total = roots_on_top(semiring, roots, column, lengths == width, total)
+        return total
+
+    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch m 4"]:
+        words, spans, rank_spans = gradients[0], gradients[5], gradients[6]
+        assert words is not None
+        assert spans is not None
+        assert rank_spans is not None
+        tree, t = tree_of_chart(symbol_chart(words, spans)), self.words.shape[-2]
+        best, rank = rank_spans.flatten(-3, -2).max(dim=-1)
+        place = tree[..., 0].clamp_min(0) * t + tree[..., 1].clamp_min(0)
+        has_rank = (tree[..., 0] < tree[..., 1]) & (best.gather(-1, place) > 0.5)
+        return torch.cat((tree, torch.where(has_rank, rank.gather(-1, place), -1)[..., None]), dim=-1)
+
+    # --- helpers --------------------------------------------------------------------------------------------
+
+    def _located(self) -> LowRankPCFG:
+        """With scores for the symbols and ranks of spans, 0 where it had none: their gradients say what is where."""
+        found = spans_or_zeros(self)
+        if found.rank_spans is not None:
+            return found
+        t, r = self.words.shape[-2], self.parents.shape[-1]
+        return replace(found, rank_spans=self.words.new_zeros(*self.batch_shape, t, t, r))
+
+    def _kernels_serve(self) -> bool:
+        return kernels_serve(*self.score_tensors()) and self.rank_spans is None
+
+    def _lengths(self) -> Int[Tensor, "*batch"]:
+        return lengths_of(self.words, self.lengths)
+
+    def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor]:
+        """Words, the three matrices, roots, spans and lengths on one batch axis; what all rows share as one."""
+        (n, s), t, batch = self.sizes, self.words.shape[-2], self.batch_shape
+        parents, lefts, rights = (grouped(x, batch, 2) for x in (self.parents, self.lefts, self.rights))
+        roots = grouped(roots_of_all(self.roots, s), batch, 1)
+        spans = None if self.spans is None else self.spans.expand(*batch, t, t, n).reshape(-1, t, t, n)
+        words = self.words if len(batch) == 1 else self.words.reshape(-1, *self.words.shape[-2:])
+        return words, parents, lefts, rights, roots, spans, self._lengths().reshape(-1)
+
+
+def _rows_of(table: Float[Tensor, "..."], place: Int[Tensor, "*batch m"]) -> Float[Tensor, "*batch m r"]:
+    """``table[..., place, :]``; some row where there is no such place."""
+    place = place.clamp(0, table.shape[-2] - 1)
+    table = table.expand(*place.shape[:-1], *table.shape[-2:])
+    return table.gather(-2, place[..., None].expand(*place.shape, table.shape[-1]))

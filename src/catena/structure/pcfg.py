@@ -1,0 +1,244 @@
+r"""Grammars over a sentence: parses by binary rules, scored by rules, words, roots and, if wanted, spans.
+
+.. math::  p(y) \propto \exp \Big( r(a_0) + \sum_{a \to b\, c \,\in\, y} \rho(a, b, c) + \sum_i w_i(p_i)
+           + \sum_{(i, j, a) \in y} s_{ij}(a) \Big)
+
+With log-probabilities of a probabilistic context-free grammar as scores, log Z is the log-likelihood of the
+sentence; any other scores make it a CRF over parses. Rules are shared by all spans: nothing of size t² times
+the number of rules is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from catena.numerics import NEVER
+from catena.structure.backend import kernels_serve
+from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.constraints import Impossible, check_possible
+from catena.structure.parses import (
+    check_grammar_shapes,
+    grouped,
+    lengths_of,
+    roots_of_all,
+    roots_on_top,
+    score_of_words_roots_and_spans,
+    spans_or_zeros,
+    split_value,
+    symbol_chart,
+    with_constraint,
+    word_column,
+)
+from catena.structure.semirings import Log, Semiring
+from catena.structure.span_constraints import SpanConstraint
+from catena.structure.spans import chart_of_tree, look_up, nodes_of, spans_of_width, tree_of_chart
+
+
+@dataclass(frozen=True, eq=False)
+class PCFG(SemiringProgram):
+    """A distribution over the parses of a sentence by binary rules.
+
+    The symbols are ``n`` nonterminals, numbered from 0, and behind them ``p`` preterminals, ``s = n + p`` in
+    all. A preterminal stands over one word, a nonterminal over two or more.
+
+    Members are ``spans``: Int ``[*batch, 2 t - 1, 3]``, rows ``(first, last, symbol)`` in preorder, both
+    words included, and rows of -1 beyond the tree. They are read in any order. Parts and marginals are
+    ``[*batch, t, t, s]``.
+
+    Args:
+        words: ``words[..., i, q]`` is the score of preterminal number ``q`` (symbol ``n + q``) over word
+        ``i``.
+        rules: ``rules[..., a, b, c]`` is the score of nonterminal ``a`` with parts ``b`` and ``c``, any
+            symbols; shared by all of the batch, or with batch axes of its own.
+        roots: ``roots[..., a]`` is the score of a parse with symbol ``a`` on top: of the nonterminals, or of
+            all symbols, so that a sentence of one word can have a parse.
+        spans: ``spans[..., i, j, a]`` is a further score of nonterminal ``a`` over the words ``i`` to ``j``.
+            What it holds for ``i >= j`` is not read.
+        lengths: number of words in each sentence; all of them if omitted.
+        constraint: the spans and symbols that are allowed; the distribution is conditioned on it.
+        impossible: what to do when the constraint allows no parse: raise an error, or let log Z be -inf.
+
+    No parse has no words: of a sentence of length 0, log Z is -inf.
+
+    Time O(t³ n² + t² n s²), memory O(t² n + n s²). Baker (1979); Goodman (1999).
+    """
+
+    words: Float[Tensor, "*batch t p"]
+    rules: Float[Tensor, "*#batch n s s"]
+    roots: Float[Tensor, "*#batch r"]
+    spans: Float[Tensor, "*#batch t t n"] | None = None
+    lengths: Int[Tensor, "*#batch"] | None = None
+    constraint: InitVar[SpanConstraint | None] = None
+    impossible: InitVar[Impossible] = "error"
+
+    ranks: ClassVar[tuple[int, ...]] = (2, 3, 1, 3)
+
+    def __post_init__(self, constraint: SpanConstraint | None, impossible: Impossible) -> None:
+        n, s = self.sizes
+        own = {"rules": (n, s, s), "spans": (*self.words.shape[-2:-1] * 2, n), "lengths": ()}
+        check_grammar_shapes(
+            self.words, self.roots, n, {name: (getattr(self, name), axes) for name, axes in own.items()}
+        )
+        if constraint is not None:
+            words, spans = with_constraint(constraint, self.words, self.spans, n)
+            object.__setattr__(self, "words", words)
+            object.__setattr__(self, "spans", spans)
+            check_possible(self, impossible)
+
+    @classmethod
+    def of_one_kind(
+        cls,
+        words: Float[Tensor, "*batch t n"],
+        rules: Float[Tensor, "*#batch n n n"],
+        roots: Float[Tensor, "*#batch n"],
+        lengths: Int[Tensor, "*#batch"] | None = None,
+    ) -> PCFG:
+        """From a grammar in Chomsky normal form whose symbols may stand over single words and over more.
+
+        Symbol ``a`` over one word becomes preterminal number ``a``, that is, symbol ``n + a``.
+        """
+        twice = torch.cat((rules, rules), dim=-1)
+        return cls(words, torch.cat((twice, twice), dim=-2), torch.cat((roots, roots), dim=-1), lengths=lengths)
+
+    # --- what it says of itself -----------------------------------------------------------------------------
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """(number of nonterminals, number of symbols)."""
+        return self.rules.shape[-3], self.rules.shape[-3] + self.words.shape[-1]
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.words.shape[:-2]
+
+    def score_tensors(self) -> tuple[Tensor | None, ...]:
+        return self.words, self.rules, self.roots, self.spans
+
+    def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> PCFG:
+        words, rules, roots, spans = tensors
+        assert words is not None
+        assert rules is not None
+        assert roots is not None
+        return PCFG(words, rules, roots, spans, self.lengths)
+
+    def from_parts(self, value: Tensor) -> PCFG:
+        words, spans = split_value(value, self.words, *self.sizes)
+        return PCFG(words, torch.zeros_like(self.rules), torch.zeros_like(self.roots), spans, self.lengths)
+
+    def given(self, constraint: SpanConstraint, impossible: Impossible = "error") -> PCFG:
+        """This distribution conditioned on a constraint."""
+        return replace(self, constraint=constraint, impossible=impossible)
+
+    def score(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch"]:
+        nodes, s = nodes_of(y, self.words.shape[-2]), self.sizes[1]
+        rest = score_of_words_roots_and_spans(nodes, self.words, self.roots, self.spans, self._lengths(), *self.sizes)
+        labels = (nodes.label, nodes.label.gather(-1, nodes.left), nodes.label.gather(-1, nodes.right))
+        a, b, c = (torch.where(nodes.inner, x, 0).clamp(0, s - 1) for x in labels)
+        place = (a.clamp_max(self.sizes[0] - 1) * s + b) * s + c
+        return rest + torch.where(nodes.inner, look_up(self.rules.flatten(-3), place), 0.0).sum(-1)
+
+    def parts(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch t t s"]:
+        return chart_of_tree(y, self.words.shape[-2], self.sizes[1]).to(self.words.dtype)
+
+    def rule_counts(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch n s s"]:
+        """How often each rule is used in a member, in the shape of :meth:`expected_rules`."""
+        nodes, (n, s) = nodes_of(y, self.words.shape[-2]), self.sizes
+        left, right = nodes.label.gather(-1, nodes.left), nodes.label.gather(-1, nodes.right)
+        place = torch.where(nodes.inner, (nodes.label * s + left) * s + right, n * s * s)
+        counts = torch.zeros(*y.shape[:-2], n * s * s + 1, dtype=self.words.dtype, device=y.device)
+        counts = counts.scatter_add(-1, place, torch.ones_like(place, dtype=counts.dtype))
+        return counts[..., :-1].unflatten(-1, (n, s, s))
+
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        if not kernels_serve(*self.score_tensors()):
+            return self.total(Log())
+        from catena.kernels.pcfg import log_partition
+
+        log_z = log_partition(*self._rows())
+        return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
+
+    def marginals(self) -> Float[Tensor, "*batch t t s"]:
+        """``[..., i, j, a]`` is the probability that symbol ``a`` stands over the words ``i`` to ``j``."""
+        words, spans = spans_or_zeros(self).gradients([0, 3])[1]
+        return symbol_chart(words, spans)
+
+    def expected_rules(self) -> Float[Tensor, "*batch n s s"]:
+        """``[..., a, b, c]`` is the expected number of times that the rule is used."""
+        return self._spread_over(self.batch_shape).gradients([1])[1][0]
+
+    def argmax(self) -> Int[Tensor, "*batch m 3"]:
+        if not kernels_serve(*self.score_tensors()):
+            return SemiringProgram.argmax(spans_or_zeros(self))
+        from catena.kernels.pcfg_search import best
+
+        found = best(*self._rows())
+        return found.reshape(*self.batch_shape, *found.shape[1:])
+
+    def topk(self, k: int) -> TopK:
+        if not kernels_serve(*self.score_tensors()):
+            return SemiringProgram.topk(spans_or_zeros(self), k)
+        from catena.kernels.pcfg_top import top
+
+        spans, found = top(*self._rows(), k)
+        members = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
+        ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
+        return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "k *batch m 3"]:
+        if not kernels_serve(*self.score_tensors()):
+            return SemiringProgram.sample(spans_or_zeros(self), n, generator)
+        from catena.kernels.pcfg_search import sample
+
+        rows = self._rows()
+        b, t = rows[0].shape[:2]
+        uniforms = torch.rand(n, b, 2 * t, dtype=torch.float64, generator=generator)
+        found = sample(*rows, uniforms)
+        return found.reshape(n, *self.batch_shape, *found.shape[2:])
+
+    # --- the program ----------------------------------------------------------------------------------------
+
+    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        words, rules, roots, spans = self.lifted(semiring, values)
+        assert words is not None
+        assert rules is not None
+        assert roots is not None
+        lengths, t, (n, s) = self._lengths(), self.words.shape[-2], self.sizes
+        by_width = [word_column(semiring, words, n)]  # by_width[w][..., i, a]: symbol a over the w + 1 words from i
+        total = roots_on_top(semiring, roots, by_width[0], lengths == 1, semiring.zero(self.batch_shape, words))
+        for width in range(2, t + 1):
+            starts = t - width + 1
+            left = torch.stack([by_width[u][..., :starts, :] for u in range(width - 1)], dim=-2)
+            right = torch.stack([by_width[-1 - u][..., u + 1 : u + 1 + starts, :] for u in range(width - 1)], dim=-2)
+            pairs = semiring.dot(left[..., :, None], right[..., None, :], dim=-3).flatten(-2)  # ... starts s·s
+            here = semiring.dot(rules.flatten(-2)[..., None, :, :], pairs[..., None, :], dim=-1)  # ... starts n
+            if spans is not None:
+                here = semiring.mul(here, spans_of_width(spans, width))
+            nothing = semiring.zero((*self.batch_shape, starts, s - n), words)
+            by_width.append(torch.cat((here, nothing), dim=-1))
+            total = roots_on_top(semiring, roots, by_width[-1], lengths == width, total)
+        return total
+
+    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch m 3"]:
+        words, _, _, spans = gradients
+        assert words is not None
+        assert spans is not None
+        return tree_of_chart(symbol_chart(words, spans))
+
+    # --- helpers --------------------------------------------------------------------------------------------
+
+    def _lengths(self) -> Int[Tensor, "*batch"]:
+        return lengths_of(self.words, self.lengths)
+
+    def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
+        """Words, rules, roots, spans and lengths on one batch axis; what all rows share as one."""
+        (n, s), t, batch = self.sizes, self.words.shape[-2], self.batch_shape
+        rules, roots = grouped(self.rules, batch, 3), grouped(roots_of_all(self.roots, s), batch, 1)
+        spans = None if self.spans is None else self.spans.expand(*batch, t, t, n).reshape(-1, t, t, n)
+        words = self.words if len(batch) == 1 else self.words.reshape(-1, *self.words.shape[-2:])
+        return words, rules, roots, spans, self._lengths().reshape(-1)

@@ -1,0 +1,187 @@
+"""The kernels of grammars: operators of torch, long sentences, sparse rules, hard ranges, chunks and threads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from catena.kernels import pcfg, pcfg_low_rank, pcfg_solve
+from catena.kernels.pcfg_search import best
+from catena.kernels.pcfg_top import top
+from catena.structure.low_rank_pcfg import LowRankPCFG
+from catena.structure.pcfg import PCFG
+
+N, P, R = 5, 4, 6
+
+
+def drawn(*shape: int, seed: int = 1, scale: float = 1.0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * scale
+
+
+def dense(b: int, t: int, g: int = 1, scale: float = 1.0, spans: bool = False) -> list[Tensor | None]:
+    s = N + P
+    scores = [
+        drawn(b, t, P, seed=1, scale=scale),
+        drawn(g, N, s, s, seed=2, scale=scale),
+        drawn(g, s, seed=3, scale=scale),
+    ]
+    return [*scores, drawn(b, t, t, N, seed=4, scale=scale) if spans else None]
+
+
+def low_rank(b: int, t: int, g: int = 1, scale: float = 1.0, spans: bool = False) -> list[Tensor | None]:
+    words, _, roots, by_spans = dense(b, t, g, scale, spans)
+    matrices = [drawn(g, N, R, seed=5, scale=scale), drawn(1, R, N + P, seed=6, scale=scale)]
+    return [words, *matrices, drawn(g, R, N + P, seed=7, scale=scale), roots, by_spans]
+
+
+KINDS: list[tuple[Any, Any]] = [(pcfg, dense), (pcfg_low_rank, low_rank)]
+
+
+def value_and_slopes(function: Any, scores: list[Tensor | None], lengths: Tensor) -> tuple[Tensor, list[Tensor]]:
+    inputs = [None if x is None else x.clone().requires_grad_() for x in scores]
+    log_z = function(*inputs, lengths)
+    weights = torch.arange(1.0, len(log_z) + 1)  # every sentence its own, so that none can be mixed up
+    total = (weights * torch.where(log_z > -math.inf, log_z, 0.0)).sum()
+    return log_z.detach(), list(torch.autograd.grad(total, [x for x in inputs if x is not None]))
+
+
+def agree(module: Any, scores: list[Tensor | None], lengths: Tensor, size: float = 1.0) -> None:
+    expected, expected_slopes = value_and_slopes(module.plain_log_partition, scores, lengths)
+    found, slopes = value_and_slopes(module.log_partition, scores, lengths)
+    assert torch.allclose(expected, found, rtol=1e-13, atol=1e-11 * size)
+    for a, b in zip(expected_slopes, slopes, strict=True):
+        assert (a - b).abs().max() < 1e-11 * size
+
+
+@pytest.mark.parametrize(("module", "make"), KINDS)
+class TestBothKinds:
+    @pytest.mark.parametrize("groups", [1, 2, 4])
+    @pytest.mark.parametrize("lengths", [[9, 9, 9, 9], [9, 2, 0, 5], [1, 1, 1, 1]])
+    def test_any_lengths_and_any_sharing(self, module: Any, make: Any, groups: int, lengths: list[int]) -> None:
+        agree(module, make(4, 9, groups), torch.tensor(lengths))
+
+    @pytest.mark.parametrize("scale", [1e-3, 30.0, 300.0, 1e4])
+    def test_any_range_of_scores(self, module: Any, make: Any, scale: float) -> None:
+        agree(module, make(3, 7, scale=scale, spans=True), torch.tensor([7, 6, 3]), size=max(scale, 1) * 10)
+
+    def test_sparse_rules_words_and_spans(self, module: Any, make: Any) -> None:
+        scores = make(4, 8, spans=True)
+        for i, x in enumerate(scores):
+            hole = torch.rand(x.shape, generator=torch.Generator().manual_seed(i)) < 0.3
+            scores[i] = x.masked_fill(hole, -math.inf)
+        lengths = torch.tensor([8, 7, 5, 2])
+        agree(module, scores, lengths)
+        exact = module._inside_op(*scores, lengths, False)[1]
+        assert exact.all(), "what is impossible must not be taken for lost"
+
+    def test_what_a_float_cannot_hold_is_noticed(self, module: Any, make: Any) -> None:
+        scores = make(2, 4)
+        scores[0][0, :, 1:] = -1e3  # the first preterminal alone is likely, and no rule can use it
+        if module is pcfg:
+            scores[1][:, :, N, :], scores[1][:, :, :, N] = -math.inf, -math.inf
+        else:
+            scores[2][:, :, N], scores[3][:, :, N] = -math.inf, -math.inf
+        lengths = torch.tensor([4, 4])
+        assert module._inside_op(*scores, lengths, False)[1].tolist() == [False, True]
+        agree(module, scores, lengths, size=1e4)
+
+    def test_chunks_of_a_batch_are_put_together(self, module: Any, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        lengths = torch.tensor([6, 0, 3, 5, 1])
+        whole = value_and_slopes(module.log_partition, make(5, 6, spans=True), lengths)
+        own = value_and_slopes(module.log_partition, make(5, 6, 5, spans=True), lengths)
+        monkeypatch.setattr(pcfg_solve, "AT_ONCE", 2500)
+        for expected, groups in ((whole, 1), (own, 5)):
+            found = value_and_slopes(module.log_partition, make(5, 6, groups, spans=True), lengths)
+            assert torch.allclose(expected[0], found[0])
+            assert all(torch.allclose(a, b) for a, b in zip(expected[1], found[1], strict=True))
+
+    def test_operators_keep_the_rules_of_torch(self, module: Any, make: Any) -> None:
+        rules = ("test_schema", "test_faketensor")
+        lengths = torch.tensor([3, 2])
+        for spans in (False, True):
+            scores = make(2, 3, spans=spans)
+            torch.library.opcheck(module._inside_op, (*scores, lengths, True), test_utils=rules)
+            _, exact, chart, e = module._inside_op(*scores, lengths, True)
+            scale = torch.ones(2).double()
+            torch.library.opcheck(module._slopes_op, (scale, *scores, lengths, exact, chart, e), test_utils=rules)
+
+    def test_a_gradient_may_be_asked_for_without_notice(self, module: Any, make: Any) -> None:
+        """The operator itself, called without keeping the chart, as a compiled graph may do."""
+        scores, lengths = make(2, 4), torch.tensor([4, 3])
+        expected = value_and_slopes(module.log_partition, scores, lengths)[1]
+        found = value_and_slopes(lambda *x: module._inside_op(*x, False)[0], scores, lengths)[1]
+        assert all(torch.allclose(a, b) for a, b in zip(expected, found, strict=True))
+
+    def test_what_is_kept_for_backward_is_the_chart(self, module: Any, make: Any) -> None:
+        scores = make(3, 10)
+        inputs = [None if x is None else x.requires_grad_() for x in scores]
+        mine = {x.untyped_storage().data_ptr() for x in inputs if x is not None}
+        sizes: dict[int, int] = {}
+
+        def note(x: Tensor) -> Tensor:
+            sizes[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+            return x
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+            module.log_partition(*inputs, torch.tensor([10, 10, 7])).sum().backward()
+        assert sum(size for at, size in sizes.items() if at not in mine) <= 3 * 55 * (N + 1) * 8 + 100
+
+
+def grammars(scale: float = 1.0) -> list[PCFG | LowRankPCFG]:
+    lengths = torch.arange(6) + 4
+    words, rules, roots, _ = dense(6, 9, scale=scale)
+    low = low_rank(6, 9, scale=scale)
+    matrices = [x[0] for x in low[1:5]]  # type: ignore[index]
+    return [PCFG(words, rules[0], roots[0], lengths=lengths), LowRankPCFG(low[0], *matrices, lengths=lengths)]  # type: ignore
+
+
+def test_threads_share_out_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from catena.kernels import threads
+
+    monkeypatch.setattr(threads, "WORTH_A_THREAD", 1)
+    for grammar in grammars():
+        answers = []
+        try:
+            for n in (1, 2):
+                torch.set_num_threads(n)
+                drawn_parses = grammar.sample(3, torch.Generator().manual_seed(1))
+                answers.append((grammar.log_partition(), grammar.marginals(), grammar.argmax(), drawn_parses))
+        finally:
+            torch.set_num_threads(1)
+        assert all(torch.allclose(a, b) for a, b in zip(*answers, strict=True))
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_samples_of_long_sentences_agree_with_the_marginals(scale: float) -> None:
+    for grammar in grammars(scale):
+        marginals = grammar.marginals()
+        drawn_parses = grammar.sample(600, torch.Generator().manual_seed(3))
+        assert grammar.log_prob(drawn_parses).isfinite().all()
+        often = grammar.parts(drawn_parses).mean(0)
+        spread = (marginals * (1 - marginals).clamp_min(0) / 600).sqrt()
+        assert ((often - marginals).abs() <= 5 * spread + 3 / 600).all()  # rare ones come by threes at most
+
+
+def test_the_best_of_long_sentences_are_the_best_of_many_samples() -> None:
+    for grammar in grammars(0.3):
+        drawn_parses = grammar.sample(300, torch.Generator().manual_seed(4))
+        assert (grammar.score(grammar.argmax()) >= grammar.score(drawn_parses).amax(0)).all()
+
+
+def test_the_k_best_begin_with_the_best_and_fall() -> None:
+    grammar = grammars()[0]
+    found = grammar.topk(12)
+    assert torch.allclose(found.scores[0], grammar.max())
+    assert (found.scores[:-1] >= found.scores[1:] - 1e-12).all()
+    assert len({tuple(x.flatten().tolist()) for x in found.members[:, 0]}) == 12
+
+
+def test_searches_keep_the_rules_of_torch() -> None:
+    rules = ("test_schema", "test_faketensor")
+    scores, lengths = dense(2, 3), torch.tensor([3, 2])
+    torch.library.opcheck(best, (*scores, lengths), test_utils=rules)
+    torch.library.opcheck(top, (*scores, lengths, 2), test_utils=rules)
