@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catena.draw.alignment import CELL, draw_alignment_path, draw_links
+from catena.draw.alignment import CELL, draw_alignment_path, draw_links, path_of_operations
 from catena.errors import DataError, ShapeError
 from tests.draw.reading import read
 
@@ -44,6 +44,14 @@ def test_a_path_runs_over_the_corners_of_the_grid():
     assert found.description == "a – a; nothing – c; b – nothing"
     other = read(draw_alignment_path(["a"], ["b"], [(0, 0), (1, 1)]))
     assert len(other.having("line", "s-best")) == 1, "a pair that differs"
+
+
+def test_operations_become_a_path():
+    path = path_of_operations([0, 1, 2, -1, -1])
+    assert path == [(0, 0), (1, 1), (1, 2), (2, 2)]
+    assert path_of_operations([]) == [(0, 0)]
+    with pytest.raises(DataError, match=r"operations\[1\] must be 0, 1, 2 or -1, but it is 3"):
+        path_of_operations([0, 3])
 
 
 def test_cells_are_shaded_by_probability():

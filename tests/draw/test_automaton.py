@@ -17,6 +17,7 @@ ARCS = [
     (0, 1, "b", 0.25),
     (1, 2, "c", 1),
     (0, 2, "", 2.5),
+    (2, 3, "<eps>", 4),
     (2, 2, "d", 0.1),
     (2, 3, ("x", "")),
     (3, 1, "back", None),
@@ -26,7 +27,7 @@ ARCS = [
 def test_labels_weights_and_epsilon_are_written():
     found = read(draw_automaton(ARCS, [0], {3: 0.75}))
     shown = [mark.text for mark in found.texts()]
-    assert {"a / 0.5", "b / 0.25", "c / 1", "ε / 2.5", "d / 0.1", "x:ε", "back", "0.75"} <= set(shown)
+    assert {"a / 0.5", "b / 0.25", "c / 1", "ε / 2.5", "ε / 4", "d / 0.1", "x:ε", "back", "0.75"} <= set(shown)
     assert {"0", "1", "2", "3"} <= set(shown)
     assert "begins in 0; ends in 3" in found.description
 

@@ -67,6 +67,16 @@ def test_labels_are_the_best_ones_or_those_of_the_tree():
     assert found.description == "she: X .50; she saw him: Y .50; saw him: X .75"
 
 
+def test_scripts_from_right_to_left_begin_at_the_right():
+    words = ["ראיתי", "את", "הכלב"]
+    found = read(draw_chart(words, SCORES, tree=[(0, 1)]))
+    assert found.text(words[0]).box.x0 > found.text(words[2]).box.x1
+    (frame,) = found.having("rect", "s-best")
+    assert frame.box.middle[0] == pytest.approx(
+        (found.text(words[0]).box.middle[0] + found.text(words[1]).box.middle[0]) / 2
+    )
+
+
 @pytest.mark.parametrize(
     ("scores", "options", "error", "sentence"),
     [

@@ -17,7 +17,7 @@ PLAIN = ["she", "saw", "the", "man", "with", "binoculars"]
 
 
 @kinds
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(words)
 @example(ODD_WORDS[:8])
 @example(ODD_WORDS[8:])
@@ -27,7 +27,7 @@ def test_any_words_give_valid_xml_with_everything_inside_the_view_box(kind, word
 
 
 @kinds
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(words)
 @example(["a" * 500, "b", "c" * 90])
 def test_no_two_texts_lie_on_one_another(kind, words):

@@ -112,6 +112,24 @@ def draw_alignment_path(
     return canvas.picture(f"Alignment of: {' '.join(source)} | {' '.join(target)}", told, title)
 
 
+def path_of_operations(operations: Sequence[int]) -> list[tuple[int, int]]:
+    """The path of operations by number, as an alignment's best member has them: 0 reads one symbol of both, 1 one of
+    the target (an insertion), 2 one of the source (a deletion); -1 is behind the last.
+
+    >>> path_of_operations([0, 2, 1, -1])
+    [(0, 0), (1, 1), (2, 1), (2, 2)]
+    """
+    steps = {0: (1, 1), 1: (0, 1), 2: (1, 0)}
+    path = [(0, 0)]
+    for number, operation in enumerate(operations):
+        if operation == -1:
+            break
+        if operation not in steps:
+            raise DataError(f"operations[{number}] must be 0, 1, 2 or -1, but it is {operation}")
+        path.append((path[-1][0] + steps[operation][0], path[-1][1] + steps[operation][1]))
+    return path
+
+
 def _checked_path(path: Sequence[tuple[int, int]], n: int, m: int) -> list[tuple[int, int]]:
     check_some("path", path)
     points = [(int(i), int(j)) for i, j in path]

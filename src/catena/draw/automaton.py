@@ -23,6 +23,7 @@ Arc: TypeAlias = "tuple[State, State, Label] | tuple[State, State, Label, Real |
 Ends: TypeAlias = "Mapping[State, Real | None] | Sequence[State]"
 
 EPSILON = "ε"
+EPSILON_NAMES = ("", "<eps>")
 RADIUS, ROW, MOST_ROWS, LONGEST_LABEL, LOOP, STUB = 17.0, 15.0, 8, 180.0, 30.0, 26.0
 GAP = (18.0, 16.0)
 
@@ -39,7 +40,8 @@ def draw_automaton(
 
     Args:
         arcs: ``(source, target, label)`` or ``(source, target, label, weight)``. States are any numbers or names. A
-            label is a text, or a pair of what is read and what is written; an empty one is epsilon.
+            label is a text, or a pair of what is read and what is written; an empty one, or ``<eps>``, is
+            epsilon.
         initial: the states to begin in, or a dictionary from these to their weights (None: no weight is shown).
         final: the states to end in, likewise.
         best: the numbers of arcs that are marked, such as those of the best path.
@@ -125,7 +127,8 @@ def _most_ports(rows: Mapping[tuple[int, int], list[Row]]) -> int:
 
 def _label(arc: Arc) -> str:
     label = arc[2]
-    text = label or EPSILON if isinstance(label, str) else ":".join(part or EPSILON for part in label)
+    parts = [label] if isinstance(label, str) else label
+    text = ":".join(EPSILON if part in EPSILON_NAMES else part for part in parts)
     weight = arc[3] if len(arc) == 4 else None
     return text if weight is None else f"{text} / {short(float(weight))}"
 

@@ -11,7 +11,8 @@ from catena.draw.heat import texts_of
 from catena.draw.palette import on_heat
 from catena.draw.picture import Picture
 from catena.draw.svg import TINY, WORD, Box, Canvas
-from catena.draw.text import clean, shorten, text_width
+from catena.draw.text import clean, is_right_to_left, shorten, text_width
+from catena.draw.tree import Direction
 from catena.draw.values import Numbers, array, check_shape, check_some
 from catena.errors import DataError, ShapeError
 
@@ -24,6 +25,7 @@ def draw_chart(
     labels: Sequence[str] | None = None,
     *,
     tree: Numbers | None = None,
+    direction: Direction = "auto",
     title: str = "",
 ) -> Picture:
     """Draw a number, and a label where there are labels, for every span of a sentence.
@@ -36,6 +38,7 @@ def draw_chart(
         labels: the names of the labels.
         tree: the spans of a tree, in rows ``(first, last)`` or ``(first, last, label)``; rows of -1 are not read.
             Their cells get a frame, and show the label of the tree.
+        direction: where the first word stands; by the script of the words if "auto".
         title: a heading.
     """
     check_some("words", words)
@@ -43,15 +46,16 @@ def draw_chart(
     table, names = _cells(words, scores, labels, spans)
     texts, strengths = texts_of(table), _strengths(table)
     width = _width(words, names, texts)
+    mirrored = direction == "right-to-left" or (direction == "auto" and is_right_to_left(words))
     canvas = Canvas()
     for i, j in _cells_of(len(words)):
         lines = [names[i][j], texts[i][j]] if np.isfinite(table[i, j]) else []
         note = f"{' '.join(words[i : j + 1])}: {' '.join(lines).strip() or 'impossible'}"
-        _draw_cell(canvas, _box(i, j, width), float(strengths[i, j]), [line for line in lines if line], note)
+        _draw_cell(canvas, _box(i, j, width, mirrored), float(strengths[i, j]), [line for line in lines if line], note)
     for first, last in sorted(spans):
-        canvas.rect(_box(first, last, width).grown(-2.0), None, "best", width=2.5, radius=4.0)
+        canvas.rect(_box(first, last, width, mirrored).grown(-2.0), None, "best", width=2.5, radius=4.0)
     for i, word in enumerate(words):
-        canvas.text((i + 0.5) * width, 14.0, word, most=WIDEST)
+        canvas.text(_box(i, i, width, mirrored).middle[0], 14.0, word, most=WIDEST)
     told = sorted(spans) or [(0, len(words) - 1)]
     cells = [f"{' '.join(words[i : j + 1])}: {names[i][j]} {texts[i][j]}".replace("  ", " ") for i, j in told]
     return canvas.picture("Chart of: " + " ".join(words), "; ".join(cells), title)
@@ -62,8 +66,8 @@ def _cells_of(t: int) -> list[tuple[int, int]]:
     return [(i, i + span - 1) for span in range(t, 0, -1) for i in range(t - span + 1)]
 
 
-def _box(i: int, j: int, width: float) -> Box:
-    x, y = (i + j + 1) / 2 * width, -(j - i + 1) * HEIGHT
+def _box(i: int, j: int, width: float, mirrored: bool) -> Box:
+    x, y = (i + j + 1) / 2 * width * (-1 if mirrored else 1), -(j - i + 1) * HEIGHT
     return Box(x - width / 2, y, x + width / 2, y + HEIGHT)
 
 

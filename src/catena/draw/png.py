@@ -36,7 +36,8 @@ def png_bytes(svg: str, scale: Real = 2, dark: bool = False) -> bytes:
                 f"at scale {scale:g} the picture has {width:,.0f} x {height:,.0f} pixels, and at most "
                 f"{MOST_PIXELS:,} are drawn as PNG: give a smaller scale, or save it as .svg"
             )
+    zoom = int(scale) if scale == int(scale) else scale  # older versions take whole numbers only
     try:
-        return bytes(resvg.svg_to_bytes(svg_string=in_the_dark(svg) if dark else svg, zoom=float(scale)))
+        return bytes(resvg.svg_to_bytes(svg_string=in_the_dark(svg) if dark else svg, zoom=zoom))
     except ValueError as error:
         raise DataError(f"this SVG cannot be drawn as PNG: {error}") from error
