@@ -2,7 +2,8 @@
 
 A named term is ``("var", name)``, ``("const", name)``, ``("lam", name, body)`` or ``("app", function, argument)``.
 Without names, a bound variable is ``("bound", n)``, where n counts the abstractions between it and its own; a free
-one stays ``("var", name)``. Two terms are alpha-equivalent if and only if they are equal here. """
+one stays ``("var", name)``. Two terms are alpha-equivalent if and only if they are equal here.
+"""
 
 from __future__ import annotations
 
