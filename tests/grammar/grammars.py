@@ -45,7 +45,8 @@ def rule_lists(draw: st.DrawFn, mass: float = 0.6, most_rules: int = 4) -> list[
     symbols.
 
     The weights of each symbol sum to ``mass``: small enough for sums over circles to be finite, and found soon by
-    adding up depth after depth."""
+    adding up depth after depth.
+    """
     symbols = st.sampled_from((*((name,) for name in NAMES), *WORDS))
     rights = st.lists(st.lists(symbols, max_size=3).map(tuple), min_size=1, max_size=most_rules, unique=True)
     rules: list[OracleRule] = []

@@ -54,7 +54,8 @@ def below(
 
 def weight_up_to(rules: Sequence[OracleRule], start: str, words: Sequence[str], depth: int) -> float:
     """The summed weight of all derivations no deeper than so many rules, depth by depth; with depth it grows to the sum
-    over all of them."""
+    over all of them.
+    """
     words = tuple(words)
     spans = [(i, j) for i in range(len(words) + 1) for j in range(i, len(words) + 1)]
     symbols = {left for left, _, _ in rules} | {p[0] for _, right, _ in rules for p in right if not isinstance(p, str)}

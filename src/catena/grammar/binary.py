@@ -52,7 +52,8 @@ class Leaf(NamedTuple):
 @dataclass(frozen=True)
 class Binary:
     """The rules by kind; symbols are their places in ``symbols``, and ``origin`` is the place of a rule in the
-    grammar."""
+    grammar.
+    """
 
     grammar: Grammar
     symbols: tuple[Nonterminal, ...]

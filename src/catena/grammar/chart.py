@@ -29,9 +29,11 @@ class Chart:
     """A filled chart.
 
     Args:
-        closed: the grammar. matches: for each word the rules that rewrite to it. column: ``column[a]`` is where
-        symbol ``a`` stands in ``values``; the last place, always -inf, if it is left out. values: ``values[i, j,
-        column[a]]`` is the log-weight of symbol ``a`` over the words from ``i`` up to ``j``.
+        closed: the grammar.
+        matches: for each word the rules that rewrite to it.
+        column: ``column[a]`` is where symbol ``a`` stands in ``values``; the last place, always -inf, if it is left
+            out.
+        values: ``values[i, j, column[a]]`` is the log-weight of symbol ``a`` over the words from ``i`` up to ``j``.
     """
 
     closed: Closed

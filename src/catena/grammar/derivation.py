@@ -113,7 +113,8 @@ class Derivation:
         """As a tree of a treebank.
 
         A word that has sisters gets a tag of its own, equal to the word; an empty phrase holds ``(-NONE- *)``, as in
-        the Penn Treebank."""
+        the Penn Treebank.
+        """
 
         def node(here: Derivation, parts: list[Tree | str]) -> Tree:
             if len(parts) == 1 and isinstance(parts[0], str):

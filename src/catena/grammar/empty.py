@@ -5,7 +5,8 @@ r"""The weight of all derivations of the empty string, for each symbol: the leas
 which is linear unless two symbols beside each other lead back to A. It is solved part by connected part with Newton's
 method from 0, which finds the least solution if there is one (Etessami and Yannakakis 2009), and a linear part in one
 step. It works in 60 decimal digits: at a double root, where Newton's method halves the error in each step and doubles
-lose half of their digits, the solution is still exact to the last digit of a double."""
+lose half of their digits, the solution is still exact to the last digit of a double.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ r"""Grammar files: three styles, read with the file and line of every mistake, a
 Lines that begin with ``#`` are comments, and so is the rest of a line behind a blank and ``#``. In the first two
 styles a line may go on in the next: after a backslash at its end, or with ``|`` at the beginning of the next. Behind
 the symbols may stand ``{sem: TERM}``, what the phrase means, and ``[WEIGHT]``. Without ``%start`` the first left side
-is the start. The same rule twice is one rule, with the sum of the weights."""
+is the start. The same rule twice is one rule, with the sum of the weights.
+"""
 
 from __future__ import annotations
 

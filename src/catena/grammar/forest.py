@@ -1,7 +1,7 @@
-"""The parses in a chart: listed, counted and ranked without building more of them than asked for.
+"""The parses in a chart: found node by node, when they are asked for, and counted.
 
 A node is a symbol over a span; its ways are the rules it can be rewritten by, with nodes and words below. There may be
-circles of unit rules, and so infinitely many parses: they are counted with an error, and ranked all the same.
+circles of unit rules, and so infinitely many parses: counting them is an error, :mod:`catena.grammar.ranking` is not.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A parse comes up with its probability, if the grammar is a probabilistic one. Some grammars have endless derivations,
 even with probability above 0: depth and length are limited, and whether going beyond is an error or a draw to be
-thrown away is for the caller to say, since throwing away changes the probabilities."""
+thrown away is for the caller to say, since throwing away changes the probabilities.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ r"""Grammars from treebanks: rules of the trees, weighted by relative frequency.
 
 The trees may be changed first: functional tags and traces taken off, chains of single phrases made one, symbols told
 apart by what is above them (vertical markovisation, Johnson 1998) and long rules cut into steps that remember a few
-sisters only (horizontal markovisation, Klein and Manning 2003). Parses are mapped back to plain trees."""
+sisters only (horizontal markovisation, Klein and Manning 2003). Parses are mapped back to plain trees.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +35,10 @@ class Induction:
         collapse_unary: chains of single phrases become one symbol: ``(S (VP …))`` below the top becomes ``(S+VP …)``.
         vertical: how many levels a phrase remembers, itself included: 1 remembers no more, 2 makes ``NP^S`` of an NP
             below S.
-        horizontal: how many sisters a step of a rule remembers, when rules are cut into steps of two symbols; None
-        keeps
-            rules whole.
+        horizontal: how many sisters a step of a rule remembers, when rules are cut into steps of two symbols;
+            None keeps rules whole.
         rare: words that occur so often or less are replaced by a class of words that look alike, so that unknown
-        words can
-            be parsed; 0 replaces none.
+            words can be parsed; 0 replaces none.
     """
 
     strip_functions: bool = True
@@ -59,7 +58,8 @@ class Induction:
 
 _Key = tuple[tuple[str, ...], ...]
 """What tells a symbol from others: its labels and those above it; or, for a step in a rule, also the sisters it
-remembers."""
+remembers.
+"""
 
 
 @dataclass(frozen=True, eq=False)

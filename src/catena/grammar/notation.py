@@ -3,7 +3,8 @@
 In the **nltk** style ``S -> NP VP [0.8] | 'yes' [0.2]`` words are quoted, and a name that is no plain word stands in
 angle brackets: ``<,> -> ','``. In the **bnf** style ``<s> ::= <np> <vp> | yes`` nonterminals stand in angle brackets,
 and words may go without quotes. Both have weights in ``[…]`` and meanings in ``{…}`` behind each alternative. A
-backslash in quotes or angle brackets escapes what follows, as in Python."""
+backslash in quotes or angle brackets escapes what follows, as in Python.
+"""
 
 from __future__ import annotations
 

@@ -72,7 +72,8 @@ class Parser:
 
     def log_total(self, sentence: Words) -> float:
         """The log of the summed weight of all parses, in nats: the log-probability of the sentence, if the grammar is a
-        probabilistic one; -inf where it has no parse."""
+        probabilistic one; -inf where it has no parse.
+        """
         return self._chart(self._summed, words_of(sentence)).total
 
     def log_probability(self, parse: Derivation) -> float:

@@ -3,7 +3,8 @@
 Every node keeps the parses that were found for it in a row, and a heap of candidates: a way to rewrite it, with the
 rank of the parse to take for each child. When a candidate is taken, those that take the next rank of one child come
 in its place (Jiménez and Marzal 2000; Huang and Chiang 2005, algorithm 3). The first of a node is chosen so that no
-parse is inside itself, and so circles of unit rules do no harm."""
+parse is inside itself, and so circles of unit rules do no harm.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ SIZE = 1_000_000
 
 _Context = tuple[str, Term] | tuple[str, str]
 """What waits around the term in focus: ("argument", a) where the focus is applied to a; ("function", f) where f is
-applied to the focus; ("body", x) where the focus is the body of an abstraction over x."""
+applied to the focus; ("body", x) where the focus is the body of an abstraction over x.
+"""
 
 
 def normal_form(term: Term, *, steps: int = STEPS, size: int = SIZE, eta: bool = False) -> Term:

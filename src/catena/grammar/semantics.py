@@ -4,7 +4,8 @@ A rule such as ``S -> NP VP {sem: VP.sem(NP.sem)}`` says what the phrase means, 
 is the meaning of the part NP, ``NP[2].sem`` that of the second part of this name, and ``<PRP$>.sem`` that of a part
 whose name is no word. A rule without a meaning, over one nonterminal and no word, means what its part means. The
 logical form of a parse is the beta-normal form of the meaning of its top (Montague 1973; Jurafsky and Martin 2009,
-chapter 18)."""
+chapter 18).
+"""
 
 from __future__ import annotations
 

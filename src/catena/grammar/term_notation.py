@@ -1,10 +1,13 @@
 r"""Reading terms, in programmers' and in mathematical notation, mixed as one likes.
 
 ===================  ==========================================================================================
-abstraction          ``\x.t``, ``λx. t``, ``\x y.t`` for several variables application          ``f(x, y)`` or ``f x
-y``, both the same quantifiers          ``exists x.t``, ``some``, ``∃``; ``all x.t``, ``forall``, ``∀`` connectives
-``&`` ``and`` ``∧``; ``|`` ``or`` ``∨``; ``->`` ``=>`` ``implies`` ``→``; ``<->`` ``<=>`` ``iff`` ``↔`` negation
-``-`` ``~`` ``!`` ``not`` ``¬`` equality             ``=``; ``!=`` ``≠``
+abstraction          ``\x.t``, ``λx. t``, ``\x y.t`` for several variables
+application          ``f(x, y)`` or ``f x y``, both the same
+quantifiers          ``exists x.t``, ``some``, ``∃``; ``all x.t``, ``forall``, ``∀``
+and, or              ``&`` ``and`` ``∧``; ``|`` ``or`` ``∨``
+implication          ``->`` ``=>`` ``implies`` ``→``; ``<->`` ``<=>`` ``iff`` ``↔``
+negation             ``-`` ``~`` ``!`` ``not`` ``¬``
+equality             ``=``; ``!=`` ``≠``
 ===================  ==========================================================================================
 
 A binder reaches as far to the right as it can. ``&`` binds more tightly than ``|``, then ``->`` (which associates to

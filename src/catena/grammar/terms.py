@@ -32,7 +32,8 @@ class Term:
     """A variable, a constant, an abstraction or an application. Frozen; equal to terms written alike, names included.
 
     ``free`` are the names of the free variables, ``size`` the number of nodes. Both are found once, when the term is
-    made."""
+    made.
+    """
 
     __slots__ = ("_hash", "free", "size")
 
@@ -183,7 +184,8 @@ _SIGNS = {
 _NOT, _RELATION, _APPLY, _ATOM = 5, 6, 7, 8
 _Item = str | tuple[Term, int, bool] | tuple[int, str]
 """A piece of text; a term with how tightly what is around it binds, and whether nothing follows before the next closing
-bracket; or +1 and -1 with a variable, where its scope begins and ends."""
+bracket; or +1 and -1 with a variable, where its scope begins and ends.
+"""
 
 
 def looks_like_variable(name: str) -> bool:
@@ -198,7 +200,8 @@ def looks_like_constant(name: str) -> bool:
 
 def format_term(term: Term, style: str = "nltk") -> str:
     r"""The term as text: ``\x.chase(x,y)``, or in mathematical style ``λx. chase x y``. Reading it gives an equal
-    term."""
+    term.
+    """
     printer = _Printer(style)
     parts: list[str] = []
     waiting: list[_Item] = [(term, 0, True)]

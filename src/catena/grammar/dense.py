@@ -1,0 +1,107 @@
+"""A grammar in Chomsky normal form as tensors: every question of :class:`catena.structure.pcfg.PCFG`, for a batch.
+
+A symbol that rewrites to words and to pairs becomes two: one over single words, one over longer phrases. Memory grows
+with the cube of the number of symbols, so this is for small grammars; :class:`catena.grammar.parse.Parser` takes
+large ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from catena.errors import DataError, LimitError
+from catena.grammar.cfg import Grammar, Nonterminal, Rule
+from catena.grammar.derivation import Derivation, derivation_of
+from catena.grammar.normal_form import is_normal_form
+from catena.grammar.parse import Words, words_of
+from catena.numerics import NEVER
+from catena.registry import did_you_mean
+from catena.structure.pcfg import PCFG
+
+MOST = 2**27
+"""Numbers in the tensor of rules: 1 GiB of doubles."""
+
+
+class DenseGrammar:
+    """The tensors of a grammar.
+
+    Args:
+        grammar: in Chomsky normal form, as :func:`catena.grammar.normal_form.to_normal_form` makes it. That the
+            start may be empty is left out, since no parse has no words there.
+        dtype: of the tensors.
+    """
+
+    def __init__(self, grammar: Grammar, dtype: torch.dtype = torch.float64) -> None:
+        if not is_normal_form(grammar):
+            raise DataError(
+                "the grammar is not in Chomsky normal form: make it so with to_normal_form(grammar).grammar"
+            )
+        rules = [rule for rule in grammar.rules if rule.weight > 0 and rule.right]
+        pairs = [rule for rule in rules if len(rule.right) == 2]
+        leaves = [rule for rule in rules if len(rule.right) == 1]
+        if not leaves:
+            raise DataError("the grammar derives no sentence of one word or more, so that it has no dense form")
+        self.grammar = grammar
+        self.nonterminals = tuple(dict.fromkeys(rule.left for rule in pairs)) or (grammar.start,)
+        self.preterminals = tuple(dict.fromkeys(rule.left for rule in leaves))
+        n, s = len(self.nonterminals), len(self.nonterminals) + len(self.preterminals)
+        if n * s * s > MOST:
+            raise LimitError(
+                f"the tensor of rules would have {n} x {s} x {s} numbers, which is more than {MOST:,}: use "
+                "catena.grammar.parse.Parser, whose rules are sparse"
+            )
+        self._places: dict[Nonterminal, list[int]] = {}
+        for place, symbol in enumerate((*self.nonterminals, *self.preterminals)):
+            self._places.setdefault(symbol, []).append(place)
+        self.rules = torch.full((n, s, s), NEVER, dtype=dtype)
+        for rule in pairs:
+            self._fill(rule)
+        self.roots = torch.full((s,), NEVER, dtype=dtype)
+        self.roots[self._places.get(grammar.start, [])] = 0.0
+        self._words: dict[str, Tensor] = {}
+        for rule in leaves:
+            row = self._words.setdefault(str(rule.right[0]), torch.full((s - n,), NEVER, dtype=dtype))
+            row[self._places[rule.left][-1] - n] = math.log(rule.weight)
+
+    def structure(self, sentences: Sequence[Words]) -> PCFG:
+        """The distribution over the parses of each sentence. Symbols are numbered nonterminals first, then
+        preterminals.
+        """
+        split = [words_of(sentence) for sentence in sentences]
+        if not split or not all(split):
+            raise DataError("a sentence must have at least one word, and there must be at least one sentence")
+        t = max(map(len, split))
+        words = self.roots.new_zeros(len(split), t, len(self.preterminals))
+        for at, sentence in enumerate(split):
+            for i, word in enumerate(sentence):
+                if word not in self._words:
+                    near = did_you_mean(word, self.grammar.terminals)
+                    raise DataError(f"the grammar does not have the word {word!r} of sentence {at + 1}: {near}")
+                words[at, i] = self._words[word]
+        return PCFG(words, self.rules, self.roots, lengths=torch.tensor([len(sentence) for sentence in split]))
+
+    def derivation(self, spans: Int[Tensor, "m 3"], sentence: Words) -> Derivation:
+        """The parse that rows ``(first, last, symbol)`` of the structure stand for, in preorder."""
+        words, symbols = words_of(sentence), (*self.nonterminals, *self.preterminals)
+        known = {(rule.left, rule.right): rule for rule in self.grammar.rules}
+        rows = [row for row in spans.tolist() if row[0] >= 0]
+        ends = {(first, last): symbols[symbol] for first, last, symbol in rows}
+
+        def rule(first: int, last: int, symbol: int) -> Rule:
+            if first == last:
+                return known[symbols[symbol], (words[first],)]
+            split = next(k for k in range(first, last) if (first, k) in ends and (k + 1, last) in ends)
+            return known[symbols[symbol], (ends[first, split], ends[split + 1, last])]
+
+        return derivation_of(rule(*row) for row in rows)
+
+    def _fill(self, rule: Rule) -> None:
+        first, second = (self._places.get(symbol, []) for symbol in rule.right if isinstance(symbol, Nonterminal))
+        for b in first:
+            for c in second:
+                self.rules[self._places[rule.left][0], b, c] = math.log(rule.weight)
