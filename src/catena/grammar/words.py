@@ -8,7 +8,7 @@ from __future__ import annotations
 
 UNKNOWN = "UNK"
 
-SUFFIXES = ("ing", "ion", "ity", "ment", "ness", "able", "est", "ers", "ed", "er", "ly", "al", "es", "s", "y")
+SUFFIXES = ("ing", "ion", "ity", "ment", "ness", "able", "est", "ed", "er", "ly", "al", "s", "y")
 
 
 def word_classes(word: str) -> tuple[str, ...]:
