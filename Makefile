@@ -17,16 +17,19 @@ help:
 
 setup: $(VENV)/installed
 
+# Compiling every file of torch takes longer than compiling those that are used, when they are first used.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+
 # The stamp is written last, so that an install that was cut short starts again.
 $(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Catena needs Python 3.11 or newer, and '$(PYTHON)' is older: make setup PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python $(INSTALL) -e .
 	@touch $@
 
 $(VENV)/tested: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python $(INSTALL) -e '.[dev]'
 	@touch $@
 
 demo: setup

@@ -20,10 +20,10 @@ from rich.text import Text
 from catena.data.samples.corpus import sample_path
 
 TRAIN = "catena train train.tsv --dev dev.tsv --d 100 --filters 50 --batch-size 20 --learning-rate 0.003 --max-epochs 4"
-COMMANDS = (TRAIN, "catena evaluate runs/classify-cnn-001 test.tsv", "catena predict runs/classify-cnn-001 texts.txt")
+RUN = "runs/classify-cnn-001"
+COMMANDS = (TRAIN, f"catena evaluate {RUN} test.tsv | head -5", f"catena predict {RUN} texts.txt")
 TEXTS = "wake me at half six tomorrow\nremind me to call mum when I get home\nwhat does serendipity mean\n"
-MOST_LINES = 32
-WIDTH = 120
+WIDTH = 128
 
 
 def main() -> None:
@@ -34,8 +34,8 @@ def main() -> None:
         (Path(folder) / "texts.txt").write_text(TEXTS, encoding="utf-8")
         for command in COMMANDS:
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")), soft_wrap=True)
-            for line in said(command, folder)[:MOST_LINES]:
-                console.print(Text(line), soft_wrap=True)
+            for line in said(command, folder):
+                console.print(Text(line))
             console.print()
     drawn = console.export_svg(title="catena", unique_id="session")
     drawn = re.sub(r"\s*@font-face \{.*?\}", "", drawn, flags=re.S)  # no font is fetched from a network
@@ -43,8 +43,11 @@ def main() -> None:
 
 
 def said(command: str, folder: str) -> list[str]:
+    """What a command prints, or the first lines of it."""
+    command, _, head = command.partition(" | head -")
     words = [sys.executable, "-m", *shlex.split(command)]
-    return subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True).stdout.splitlines()
+    return lines[: int(head)] if head else lines
 
 
 if __name__ == "__main__":

@@ -45,8 +45,9 @@ def _show(flags: DemoFlags, folder: Path, questions: Path) -> int:
     from catena.data.samples.corpus import sample_path
 
     files = {part: str(sample_path(f"assistant/{part}.tsv")) for part in ("train", "dev", "test")}
-    asked = {"--device": flags.device, "--threads": flags.threads, "--seed": flags.seed}
-    machine = [str(word) for name in asked if asked[name] not in ("auto", None, 0) for word in (name, asked[name])]
+    # So small a model gains nothing from a second thread, and on a busy machine it would wait for it.
+    asked = {"--device": flags.device, "--threads": flags.threads or 1, "--seed": flags.seed}
+    machine = [str(word) for name in asked if asked[name] not in ("auto", 0) for word in (name, asked[name])]
     model = ["--model", flags.model, *QUICK.get(flags.model, ()), "-o", str(folder)]
     steps = [
         (train.run, ["train", "classify", files["train"], "--dev", files["dev"], *model, *machine]),
