@@ -193,3 +193,21 @@ class TestOperators:
         plain = torch.autograd.grad(loss(emissions, tables), (emissions, tables))
         traced = torch.autograd.grad(compiled(emissions, tables), (emissions, tables))
         assert all(torch.allclose(a, b) for a, b in zip(plain, traced, strict=True))
+
+
+def test_the_second_derivative_of_a_log_probability() -> None:
+    scores, lengths = arguments()[:4], torch.tensor([3, 1, 2, 3])
+    tags = torch.tensor([[0, 1, 1], [1, 0, 0], [0, 0, 1], [1, 1, 0]])
+
+    def log_p(*scores: Tensor) -> Tensor:
+        return chain_score.log_prob(*scores, lengths, tags)
+
+    assert torch.autograd.gradcheck(log_p, scores, fast_mode=True)
+    assert torch.autograd.gradgradcheck(log_p, scores, fast_mode=True)
+    weights = torch.rand(4, dtype=torch.float64, requires_grad=True)  # the derivative by what comes from above
+
+    def weighted(weights: Tensor, *scores: Tensor) -> Tensor:
+        first = torch.autograd.grad((log_p(*scores) * weights).sum(), scores, create_graph=True)
+        return sum((g**2).sum() for g in first)
+
+    assert torch.autograd.gradcheck(weighted, (weights, *scores), fast_mode=True)

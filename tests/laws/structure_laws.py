@@ -69,8 +69,14 @@ CASES = [
 ]
 
 
+FEW_CASES = [case for case in CASES if case.seed in (1, 5, 9, 11)]
+"""For a further variant of a structure that all cases have been through."""
+
+
 class StructureLaws(ABC):
     """The hooks, and the laws."""
+
+    cases: ClassVar[list[Case]] = CASES
 
     backends: ClassVar[tuple[str, ...]] = ("reference", "kernels")
     field_ranks: ClassVar[dict[str, int]]
@@ -192,7 +198,7 @@ class StructureLaws(ABC):
             else:
                 assert members[as_ids(best[row])] >= top - self.tolerance(list(members.values()))
 
-    @pytest.mark.parametrize("k", [1, 3, 7])
+    @pytest.mark.parametrize("k", [1, 5])
     def test_topk_are_the_k_best_members(self, case: Case, k: int) -> None:
         structure = self.structure(case)
         top = structure.topk(k)
@@ -448,4 +454,4 @@ def pytest_generate_laws(metafunc: pytest.Metafunc) -> None:
         return
     metafunc.parametrize("backend", laws.backends, indirect=True)
     if "case" in metafunc.fixturenames:
-        metafunc.parametrize("case", CASES, ids=str)
+        metafunc.parametrize("case", laws.cases, ids=str)

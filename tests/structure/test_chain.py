@@ -30,7 +30,7 @@ from catena.structure.semirings import (
     Real,
     Tropical,
 )
-from tests.laws.structure_laws import Case, Ids, Member, StructureLaws
+from tests.laws.structure_laws import FEW_CASES, Case, Ids, Member, StructureLaws
 from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
 from tests.oracle.chains import all_chains
 from tests.oracle.moments import covariance, expectation, log_add, probabilities
@@ -96,6 +96,8 @@ class TestSharedTransitions(ChainLaws):
 
 
 class TestStepScores(ChainLaws):
+    cases = FEW_CASES
+
     def structure(self, case: Case) -> LinearChain:
         return LinearChain(case.draw(4, 4, 3), steps=case.draw(4, 4, 3, 3, salt=1), lengths=LENGTHS)
 
@@ -110,6 +112,8 @@ class TestEverythingAtOnceWithHoles(ChainLaws):
 
 
 class TestTagsAlone(ChainLaws):
+    cases = FEW_CASES
+
     def structure(self, case: Case) -> LinearChain:
         return LinearChain(case.draw(4, 3, 3), lengths=torch.tensor([3, 1, 2, 3]))
 

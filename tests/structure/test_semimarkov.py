@@ -17,7 +17,7 @@ from catena.structure.chain import LinearChain
 from catena.structure.segment_constraints import SegmentConstraint
 from catena.structure.semimarkov import SemiMarkov
 from catena.structure.semirings import Counting, Entropy, Expectation2
-from tests.laws.structure_laws import Case, Ids, Member, StructureLaws
+from tests.laws.structure_laws import FEW_CASES, Case, Ids, Member, StructureLaws
 from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
 from tests.oracle.moments import log_add
 from tests.oracle.segments import all_segmentations
@@ -64,11 +64,15 @@ class TestWithTransitions(SegmentLaws):
 
 
 class TestSegmentsAlone(SegmentLaws):
+    cases = FEW_CASES
+
     def structure(self, case: Case) -> SemiMarkov:
         return SemiMarkov(case.draw(4, 4, 2, 2), lengths=LENGTHS)
 
 
 class TestTransitionsOfEachRow(SegmentLaws):
+    cases = FEW_CASES
+
     def structure(self, case: Case) -> SemiMarkov:
         return SemiMarkov(case.draw(4, 3, 5, 2), case.draw(4, 2, 2, salt=1), lengths=torch.tensor([3, 1, 2, 3]))
 
