@@ -68,10 +68,9 @@ def _wide(*tensors: Tensor) -> list[Any]:
     return [x.detach().double().contiguous().numpy() for x in tensors]
 
 
-@torch.library.custom_op("catena::lattice_log_value", mutates_args=())
-def log_value(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]) -> Tensor:
-    """The log of the summed weights of all paths, for each row."""
-    arrays, wide = _arrays(graph), _wide(weight, initial, final)
+def log_values(weight: Tensor, initial: Tensor, final: Tensor, arrays: Sequence[Any]) -> Tensor:
+    """The log of the summed weights of all paths, for each row, over a graph of arrays. No gradient."""
+    wide = _wide(weight, initial, final)
     log_z = np.empty(len(wide[0]))
 
     def run(low: int, high: int) -> None:
@@ -80,6 +79,12 @@ def log_value(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Te
 
     in_row_blocks(run, len(log_z), 20 * weight.numel())
     return torch.from_numpy(log_z).to(weight.dtype)
+
+
+@torch.library.custom_op("catena::lattice_log_value", mutates_args=())
+def log_value(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]) -> Tensor:
+    """:func:`log_values` as an operator."""
+    return log_values(weight, initial, final, _arrays(graph))
 
 
 @torch.library.custom_op("catena::lattice_log_total", mutates_args=())

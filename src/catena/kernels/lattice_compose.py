@@ -29,9 +29,10 @@ def _first(labels: Any, low: int, high: int, label: int) -> int:
 
 
 @njit(nogil=True)
-def _longer(x: Any) -> Any:
-    larger = np.empty(2 * len(x), np.int64)
-    larger[: len(x)] = x
+def _longer(rows: Any, n: int) -> Any:
+    """The same rows, with room for n and as many again."""
+    larger = np.empty((2 * n, rows.shape[1]), np.int64)
+    larger[: len(rows)] = rows
     return larger
 
 
@@ -70,104 +71,97 @@ def composed(
         b_fails: the target of each right state's failure arc, or -1.
         limit: the greatest number of states.
 
-    Returns (p of each state, q of each state, source, target, left arc, right arc, number of failures): arcs
-    as places in the sorted arcs, -1 where that machine does not move. Empty arrays beyond the limit.
+    Returns (states, arcs): rows (p, q, filter), and rows (left arc, right arc, failures, source, target). Arcs
+    of the machines are places in the sorted arcs, -1 where that machine does not move. No states at all beyond
+    the limit.
     """
     n_b = len(b_starts) - 1
-    keys, numbers = np.full(256, FREE, np.int64), np.empty(256, np.int64)
-    state_p, state_q, state_f = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64)
-    sources, targets, lefts = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64)
-    rights, fails = np.empty(64, np.int64), np.empty(64, np.int64)
-    # The arcs of one state before they are stored: left arc, right arc, failures, and where they lead.
-    step = np.empty((64, 6), np.int64)
+    keys, numbers = np.full(1024, FREE, np.int64), np.empty(1024, np.int64)
+    states, arcs, step = np.empty((256, 3), np.int64), np.empty((512, 5), np.int64), np.empty((64, 6), np.int64)
     n_states = n_arcs = 0
     for p in a_begins:
         for q in b_begins:
-            if n_states == len(state_p):
-                state_p, state_q, state_f = _longer(state_p), _longer(state_q), _longer(state_f)
-            state_p[n_states], state_q[n_states], state_f[n_states] = p, q, 0
             if 2 * n_states >= len(keys):
                 keys, numbers = _rehashed(keys, numbers)
+            if n_states == len(states):
+                states = _longer(states, n_states + 1)
             place = _slot(keys, (p * n_b + q) * 2)
             keys[place], numbers[place] = (p * n_b + q) * 2, n_states
+            states[n_states, 0], states[n_states, 1], states[n_states, 2] = p, q, 0
             n_states += 1
     here = 0
     while here < n_states:
         if n_states > limit:
-            nothing = np.empty(0, np.int64)
-            return nothing, nothing, nothing, nothing, nothing, nothing, nothing
-        p, q, f = state_p[here], state_q[here], state_f[here]
-        a_low, a_high, b_low, b_high = a_starts[p], a_starts[p + 1], b_starts[q], b_starts[q + 1]
-        n_step, step = _steps(
-            p, q, f, a_low, a_high, b_low, b_high, a_labels, a_targets, a_silent, a_stuck, b_starts, b_labels,
-            b_targets, b_fails, step,
-        )  # fmt: skip
+            return np.empty((0, 3), np.int64), np.empty((0, 5), np.int64)
+        p, q, f = states[here, 0], states[here, 1], states[here, 2]
+        n_step = _steps(p, q, f, a_starts, a_labels, a_targets, a_silent, a_stuck, b_starts, b_labels, b_targets,
+                        b_fails, step)  # fmt: skip
+        if n_step > len(step):
+            step = np.empty((2 * n_step, 6), np.int64)
+            continue
+        while 2 * (n_states + n_step) >= len(keys):
+            keys, numbers = _rehashed(keys, numbers)
+        if n_states + n_step > len(states):
+            states = _longer(states, n_states + n_step)
+        if n_arcs + n_step > len(arcs):
+            arcs = _longer(arcs, n_arcs + n_step)
         for i in range(n_step):
             key = (step[i, 3] * n_b + step[i, 4]) * 2 + step[i, 5]
             place = _slot(keys, key)
             if keys[place] == FREE:
-                if 2 * n_states >= len(keys):
-                    keys, numbers = _rehashed(keys, numbers)
-                    place = _slot(keys, key)
-                if n_states == len(state_p):
-                    state_p, state_q, state_f = _longer(state_p), _longer(state_q), _longer(state_f)
-                state_p[n_states], state_q[n_states], state_f[n_states] = step[i, 3], step[i, 4], step[i, 5]
                 keys[place], numbers[place] = key, n_states
+                for c in range(3):
+                    states[n_states, c] = step[i, 3 + c]
                 n_states += 1
-            if n_arcs == len(sources):
-                sources, targets, lefts = _longer(sources), _longer(targets), _longer(lefts)
-                rights, fails = _longer(rights), _longer(fails)
-            sources[n_arcs], targets[n_arcs] = here, numbers[place]
-            lefts[n_arcs], rights[n_arcs], fails[n_arcs] = step[i, 0], step[i, 1], step[i, 2]
+            for c in range(3):
+                arcs[n_arcs, c] = step[i, c]
+            arcs[n_arcs, 3], arcs[n_arcs, 4] = here, numbers[place]
             n_arcs += 1
         here += 1
-    return (
-        state_p[:n_states], state_q[:n_states], sources[:n_arcs], targets[:n_arcs], lefts[:n_arcs], rights[:n_arcs],
-        fails[:n_arcs],
-    )  # fmt: skip
+    return states[:n_states], arcs[:n_arcs]
 
 
 @njit(nogil=True)
 def _steps(
-    p: int, q: int, f: int, a_low: int, a_high: int, b_low: int, b_high: int, a_labels: Any, a_targets: Any,
-    a_silent: Any, a_stuck: Any, b_starts: Any, b_labels: Any, b_targets: Any, b_fails: Any, step: Any,
-) -> tuple[int, Any]:  # fmt: skip
-    """All arcs of one state of the composition, as rows (left, right, failures, p, q, filter) of ``step``."""
+    p: int, q: int, f: int, a_starts: Any, a_labels: Any, a_targets: Any, a_silent: Any, a_stuck: Any,
+    b_starts: Any, b_labels: Any, b_targets: Any, b_fails: Any, step: Any,
+) -> int:  # fmt: skip
+    """The arcs of one state of the composition, as rows (left, right, failures, p, q, filter) of ``step``.
+
+    Returns how many there are. If that is more than ``step`` is long, only the first are written.
+    """
     n = 0
+    a_low, a_high, b_low, b_high = a_starts[p], a_starts[p + 1], b_starts[q], b_starts[q + 1]
     a_real, b_real = _first(a_labels, a_low, a_high, 1), _first(b_labels, b_low, b_high, 1)
     if f == 0:
         for i in range(_first(a_labels, a_low, a_real, 0), a_real):
-            n, step = _put(step, n, i, -1, 0, a_targets[i], q, 0)
+            n = _put(step, n, i, -1, 0, a_targets[i], q, 0)
     if not a_stuck[p]:
         for j in range(_first(b_labels, b_low, b_real, 0), b_real):
-            n, step = _put(step, n, -1, j, 0, p, b_targets[j], 1 if a_silent[p] else 0)
+            n = _put(step, n, -1, j, 0, p, b_targets[j], a_silent[p])
     if b_fails[q] < 0 and b_high - b_real < a_high - a_real:
         for j in range(b_real, b_high):
             i = _first(a_labels, a_real, a_high, b_labels[j])
             while i < a_high and a_labels[i] == b_labels[j]:
-                n, step = _put(step, n, i, j, 0, a_targets[i], b_targets[j], 0)
+                n = _put(step, n, i, j, 0, a_targets[i], b_targets[j], 0)
                 i += 1
-        return n, step
+        return n
     for i in range(a_real, a_high):
         label, at, failures = a_labels[i], q, 0
-        j = _first(b_labels, b_real, b_high, label)
-        high = b_high
+        j, high = _first(b_labels, b_real, b_high, label), b_high
         while b_fails[at] >= 0 and not (j < high and b_labels[j] == label):
             at, failures = b_fails[at], failures + 1
             high = b_starts[at + 1]
             j = _first(b_labels, b_starts[at], high, label)
         while j < high and b_labels[j] == label:
-            n, step = _put(step, n, i, j, failures, a_targets[i], b_targets[j], 0)
+            n = _put(step, n, i, j, failures, a_targets[i], b_targets[j], 0)
             j += 1
-    return n, step
+    return n
 
 
 @njit(nogil=True)
-def _put(step: Any, n: int, left: int, right: int, failures: int, p: int, q: int, f: int) -> tuple[int, Any]:
-    if n == len(step):
-        larger = np.empty((2 * n, 6), np.int64)
-        larger[:n] = step
-        step = larger
-    step[n, 0], step[n, 1], step[n, 2] = left, right, failures
-    step[n, 3], step[n, 4], step[n, 5] = p, q, f
-    return n + 1, step
+def _put(step: Any, n: int, left: int, right: int, failures: int, p: int, q: int, f: int) -> int:
+    if n < len(step):
+        step[n, 0], step[n, 1], step[n, 2] = left, right, failures
+        step[n, 3], step[n, 4], step[n, 5] = p, q, f
+    return n + 1

@@ -41,6 +41,8 @@ class Pairs(NamedTuple):
 
     def restricted(self, kept: Array) -> Pairs:
         """Only the states where ``kept`` is True, and the arcs between them."""
+        if kept.all():
+            return self
         arcs = kept[self.source] & kept[self.target]
         number = np.cumsum(kept) - 1
         source, target = number[self.source[arcs]], number[self.target[arcs]]
@@ -96,20 +98,21 @@ def _paired(a: Automaton, b: Automaton, failures: Array, limit: int) -> Pairs:
     silent = np.bincount(a.topology.source[a.topology.output == EPSILON], minlength=a.n_states)
     stuck = (silent == np.diff(left.starts)) & ~nonzero(a.semiring, a.final)
     from_a, from_b = (np.flatnonzero(nonzero(m.semiring, m.initial)) for m in (a, b))
-    p, q, source, target, i, j, depth = composed(
+    states, arcs = composed(
         left.starts, left.labels, left.targets, (silent > 0).astype(np.int64), stuck.astype(np.int64), from_a,
         right.starts, right.labels, right.targets, failures, from_b, limit,
     )  # fmt: skip
     n_begins = len(from_a) * len(from_b)
-    if len(p) < n_begins:
+    if len(states) < n_begins:
         raise LimitError(
             f"the composition of machines with {a.n_states} and {b.n_states} states has more than limit={limit} "
             "states: give a higher limit, or make the machines smaller first (determinise, minimise)"
         )
-    begins = np.zeros(len(p), np.int64)
+    begins = np.zeros(len(states), np.int64)
     begins[:n_begins] = 1
+    i, j, depth, source, target = np.ascontiguousarray(arcs.T)
     i, j = np.append(left.arcs, -1)[i], np.append(right.arcs, -1)[j]
-    return Pairs(p, q, begins, source, target, i, j, depth)
+    return Pairs(states[:, 0], states[:, 1], begins, source, target, i, j, depth)
 
 
 def _chosen(semiring: Semiring, x: Tensor, at: Array, y: Tensor, bt: Array) -> Tensor:

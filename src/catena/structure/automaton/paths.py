@@ -25,6 +25,7 @@ from catena.structure.automaton.distance import distances, total
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.topology import Array, Topology
 from catena.structure.automaton.value import LOG, Automaton
+from catena.structure.backend import kernels_serve
 from catena.structure.base import Structured, TopK
 from catena.structure.semirings import Max, Semiring
 
@@ -126,7 +127,8 @@ class Paths(Structured):
         return self.topk(1).members[0]
 
     def topk(self, k: int) -> TopK:
-        found = [_best_paths(*row, self.machine.topology, k) for row in self._rows()]
+        search = _best_path if k == 1 and kernels_serve(self.weight) else _best_paths
+        found = [search(*row, self.machine.topology, k) for row in self._rows()]
         longest = self._longest(itertools.chain.from_iterable(found))
         members = np.full((k, len(found), longest), -1, np.int64)
         for row, paths in enumerate(found):
@@ -152,13 +154,22 @@ class Paths(Structured):
         """Weights, initial and final weights of each of the batch, in float64."""
         batch = self.batch_shape
         tensors = [x.detach().double().cpu() for x in (self.weight, self.initial, self.final)]
-        flat = [x.expand(*batch, x.shape[-1]).reshape(batch.numel(), x.shape[-1]) for x in tensors]
+        flat = [x.expand(*batch, x.shape[-1]).reshape(batch.numel(), x.shape[-1]).contiguous() for x in tensors]
         return list(zip(*(x.unbind(0) for x in flat), strict=True))
 
 
 def _picked(table: Tensor, ids: Tensor) -> Tensor:
     """Entries of the last axis of ``table``, which lacks the axes of ``ids`` in front."""
     return table.expand(*ids.shape[:-1], table.shape[-1]).gather(-1, ids)
+
+
+def _best_path(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: int) -> list[list[int]]:
+    """The best path alone, by a compiled loop."""
+    from catena.kernels.lattice import best_path
+
+    last, _, arcs = best_path(weight.numpy(), initial.numpy(), final.numpy(), t.graph_arrays)
+    first = int(t.source[arcs[0]]) if len(arcs) else last
+    return [[first, *arcs.tolist()]] if last >= 0 else []
 
 
 def _best_paths(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: int) -> list[list[int]]:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
+from catena.numerics import NEVER
 from catena.structure.semirings import Semiring
 
 Array = np.ndarray
@@ -49,11 +50,15 @@ class Segments:
 
 def with_zero(semiring: Semiring, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
     """One more entry on the last axis, the neutral element of ⊕."""
+    if x.dim() == 1:
+        return torch.cat((x, semiring.constant(NEVER, x)[None]))
     return torch.cat((x, semiring.zero((*semiring.shape(x)[:-1], 1), x)), dim=-1)
 
 
 def with_one(semiring: Semiring, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
     """One more entry on the last axis, the neutral element of ⊗: index -1 finds it."""
+    if x.dim() == 1:
+        return torch.cat((x, semiring.constant(0.0, x)[None]))
     return torch.cat((x, semiring.one((*semiring.shape(x)[:-1], 1), x)), dim=-1)
 
 

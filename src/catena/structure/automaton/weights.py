@@ -66,6 +66,8 @@ def divide(semiring: Semiring, a: Elements, b: Elements) -> Elements:
 
 def nonzero(semiring: Semiring, x: Elements) -> Bool[np.ndarray, " n"]:
     """Which entries of the last axis are not zero, in any of the batch."""
+    if x.dim() == 1:
+        return (x.detach() != semiring.constant(NEVER, x)).cpu().numpy()
     differs = x.detach() != semiring.zero(semiring.shape(x), x)
     return differs.reshape(math.prod(x.shape[:-1]), x.shape[-1]).any(0).cpu().numpy()
 
