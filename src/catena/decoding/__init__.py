@@ -1,0 +1,1 @@
+"""What chooses a sequence, given p(next | …), and knows nothing else."""

@@ -1,0 +1,118 @@
+r"""The stepper: a distribution over sequences, one id after another. All that a search knows of a model.
+
+.. math::  p(y) = \prod_{t} p(y_t \mid y_{<t})
+
+Knows nothing of tokens: ids in, log-probabilities out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.errors import ShapeError
+
+State = TypeVar("State")
+"""What a stepper remembers of the prefixes it has read, one row for each: a value that only the stepper opens."""
+
+
+class Stepper(ABC, Generic[State]):
+    """p(next | prefix) for many prefixes at once, one row for each.
+
+    Searches rely on these laws, which ``tests/laws/stepper_laws.py`` holds:
+
+    - ``advance``, ``select``, ``join`` and ``extend`` make new states and leave those they were given as they were.
+    - A row never depends on the other rows.
+    - ``advance`` takes every id, ``end`` and impossible ones included, since rows that are finished move along in the
+      batch; what ``log_probs`` says after those is not read, but must not be nan or fail.
+    """
+
+    v: int
+    """The size of the vocabulary: ids are 0 … v - 1."""
+    end: int
+    """The id that ends a sequence. Its log-probability is the last factor of p(y)."""
+
+    @abstractmethod
+    def start(self, n: int) -> State:
+        """The state of ``n`` empty prefixes, with the mark of the beginning, if there is one, already read."""
+
+    @abstractmethod
+    def log_probs(self, state: State) -> Float[Tensor, "n v"]:
+        """``log_probs[i, w]`` is log p(w | prefix i): normalised, and exactly -inf for what is impossible."""
+
+    @abstractmethod
+    def advance(self, state: State, ids: Int[Tensor, " n"]) -> State:
+        """The state after one more id in every row."""
+
+    @abstractmethod
+    def select(self, state: State, rows: Int[Tensor, " m"]) -> State:
+        """The state of the given rows, in their order; rows may be repeated and left out."""
+
+    @abstractmethod
+    def join(self, states: Sequence[State]) -> State:
+        """The rows of several states, one state after another."""
+
+    def extend(self, state: State, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> State:
+        """The state after ``lengths[i]`` ids of row ``i``: reads a prompt. What lies beyond a length is not read.
+
+        This one takes ``t`` steps, the rows sorted by length so that none is read too far. Models that can read
+        many ids at once have their own.
+        """
+        counts = _checked_lengths(ids, lengths)
+        if len(set(counts)) <= 1:
+            for t in range(max(counts, default=0)):
+                state = self.advance(state, ids[:, t])
+            return state
+        order = lengths.argsort(descending=True, stable=True)
+        state, ids = self.select(state, order), ids[order]
+        live, read = len(counts), []
+        for t in range(max(counts)):
+            still = sum(count > t for count in counts)
+            if still < live:
+                places = torch.arange(live, device=order.device)
+                read.append(self.select(state, places[still:]))
+                state, live = self.select(state, places[:still]), still
+            state = self.advance(state, ids[:live, t])
+        return self.select(self.join([state, *reversed(read)]), order.argsort())
+
+    def token_log_probs(self, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n t"]:
+        """``[i, t]`` is log p(ids[i, t] | ids[i, :t]) after the empty prefix, 0 beyond the length.
+
+        Nothing is added: the caller appends ``end``. This one takes ``t`` steps; models have faster ones.
+        """
+        counts = _checked_lengths(ids, lengths)
+        state, found = self.start(len(counts)), []
+        for t in range(max(counts, default=0)):
+            real = lengths > t
+            read = torch.where(real, ids[:, t], self.end)
+            log_probs = self.log_probs(state).gather(1, read[:, None])[:, 0]
+            found.append(torch.where(real, log_probs, 0.0))
+            state = self.advance(state, read)
+        if not found:
+            return self.log_probs(state).new_zeros(ids.shape)
+        return torch.nn.functional.pad(torch.stack(found, dim=1), (0, ids.shape[1] - len(found)))
+
+
+def _checked_lengths(ids: Tensor, lengths: Tensor) -> list[int]:
+    counts = lengths.tolist()
+    for row, count in enumerate(counts):
+        if not 0 <= count <= ids.shape[1]:
+            raise ShapeError(f"lengths must be 0 to {ids.shape[1]}, the width of ids, but row {row} is {count}")
+    return counts
+
+
+class Attentive(ABC, Generic[State]):
+    """What a stepper that looks at a source offers beside: where it looks. Coverage in beam search asks for it."""
+
+    @abstractmethod
+    def attention(self, state: State) -> Float[Tensor, "n s"]:
+        """The weights over source positions that ``log_probs(state)`` rests on; 0 where there is only padding."""
+
+    @abstractmethod
+    def source_mask(self, state: State) -> Bool[Tensor, "n s"]:
+        """True where a source position is real."""

@@ -1,0 +1,176 @@
+"""Laws that every stepper keeps. A test class fills in ``make``, a fixture that gives a function which makes it.
+
+Rows are made by ``start(rows)`` alone and then selected, so that a stepper whose rows belong to sources keeps the same
+laws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from catena.decoding.stepper import Stepper
+from catena.errors import ShapeError
+
+
+def some_ids(stepper: Stepper[Any], state: Any, t: int, seed: int = 5) -> Tensor:
+    """``t`` ids for every row, drawn from the stepper itself; ``end`` only where nothing else is possible."""
+    generator, found = torch.Generator().manual_seed(seed), []
+    for _ in range(t):
+        p = stepper.log_probs(state).detach().exp().double().cpu()
+        p[:, stepper.end] = p[:, stepper.end].clamp(max=1e-30)
+        p[p.sum(dim=1) == 0, stepper.end] = 1.0
+        found.append(torch.multinomial(p, 1, generator=generator)[:, 0].to(stepper.log_probs(state).device))
+        state = stepper.advance(state, found[-1])
+    return torch.stack(found, dim=1) if t else torch.zeros(len(stepper.log_probs(state)), 0, dtype=torch.int64)
+
+
+class StepperLaws:
+    """Inherit, and define the fixture ``make``. ``atol`` is for models whose sums are done in another order."""
+
+    rows: ClassVar[int] = 5
+    """How many rows ``start`` is asked for."""
+    atol: ClassVar[float] = 1e-9
+    normalised: ClassVar[bool] = True
+    """Whether the probabilities of the next id sum to one; a constraint takes some away."""
+
+    @pytest.fixture
+    def stepper(self, make: Callable[[], Stepper[Any]]) -> Stepper[Any]:
+        return make()
+
+    @pytest.fixture(autouse=True)
+    def without_gradients(self) -> Any:
+        with torch.no_grad():
+            yield
+
+    def same(self, found: Tensor, wanted: Tensor) -> None:
+        assert found.shape == wanted.shape
+        assert torch.allclose(found, wanted, rtol=0.0, atol=self.atol), (found - wanted).abs().max()
+
+    def stepped(self, stepper: Stepper[Any], t: int, seed: int = 5) -> tuple[Any, Tensor]:
+        """A state after ``t`` ids in every row, and the ids."""
+        state = stepper.start(self.rows)
+        ids = some_ids(stepper, state, t, seed)
+        for i in range(t):
+            state = stepper.advance(state, ids[:, i])
+        return state, ids
+
+    @pytest.mark.parametrize("t", [0, 1, 4])
+    def test_the_next_ids_have_a_distribution(self, stepper: Stepper[Any], t: int) -> None:
+        log_probs = stepper.log_probs(self.stepped(stepper, t)[0])
+        assert log_probs.shape == (self.rows, stepper.v)
+        assert 0 <= stepper.end < stepper.v
+        assert not log_probs.isnan().any()
+        total = log_probs.double().exp().sum(dim=1)
+        assert (total < 1 + 1e-4).all()
+        if self.normalised:
+            assert torch.allclose(total, torch.ones_like(total), atol=1e-4)
+
+    def test_no_operation_changes_the_state_it_is_given(self, stepper: Stepper[Any]) -> None:
+        state, _ = self.stepped(stepper, 3)
+        other, ids = self.stepped(stepper, 2, seed=6)
+        before, before_other = stepper.log_probs(state).clone(), stepper.log_probs(other).clone()
+        first = stepper.advance(state, ids[:, 0])
+        after_first = stepper.log_probs(first).clone()
+        stepper.advance(first, ids[:, 1])
+        stepper.advance(state, ids[:, 1])
+        stepper.select(state, torch.tensor([0, 0]))
+        stepper.join([state, other])
+        stepper.extend(state, ids, torch.tensor([2, 0, 1, 2, 1])[: self.rows])
+        assert torch.equal(stepper.log_probs(state), before)
+        assert torch.equal(stepper.log_probs(other), before_other)
+        assert torch.equal(stepper.log_probs(first), after_first)
+
+    @pytest.mark.parametrize("rows", [[3, 1, 0, 2, 4], [2, 2, 2, 0], [4], []])
+    def test_rows_are_selected_with_all_they_remember(self, stepper: Stepper[Any], rows: list[int]) -> None:
+        state, _ = self.stepped(stepper, 3)
+        more = some_ids(stepper, state, 2, seed=7)
+        picked = torch.tensor(rows, dtype=torch.int64)
+        some = stepper.select(state, picked)
+        self.same(stepper.log_probs(some), stepper.log_probs(state)[picked])
+        for i in range(2):
+            some, state = stepper.advance(some, more[picked, i]), stepper.advance(state, more[:, i])
+            self.same(stepper.log_probs(some), stepper.log_probs(state)[picked])
+
+    def test_repeated_rows_go_their_own_ways(self, stepper: Stepper[Any]) -> None:
+        state, _ = self.stepped(stepper, 2)
+        twice = stepper.select(state, torch.tensor([1, 1]))
+        one, other = (some_ids(stepper, stepper.select(state, torch.tensor([1])), 2, seed)[0] for seed in (8, 9))
+        for i in range(2):
+            twice = stepper.advance(twice, torch.stack((one[i], other[i])))
+        for row, ids in enumerate((one, other)):
+            alone = stepper.select(state, torch.tensor([1]))
+            for i in range(2):
+                alone = stepper.advance(alone, ids[i : i + 1])
+            self.same(stepper.log_probs(twice)[row : row + 1], stepper.log_probs(alone))
+
+    def test_joined_rows_are_as_they_were(self, stepper: Stepper[Any]) -> None:
+        state, _ = self.stepped(stepper, 3)
+        parts = [stepper.select(state, torch.tensor(rows, dtype=torch.int64)) for rows in ([4, 0], [], [2])]
+        joined = stepper.join(parts)
+        picked = torch.tensor([4, 0, 2])
+        more = some_ids(stepper, state, 1, seed=7)
+        self.same(stepper.log_probs(joined), stepper.log_probs(state)[picked])
+        after = stepper.log_probs(stepper.advance(joined, more[picked, 0]))
+        self.same(after, stepper.log_probs(stepper.advance(state, more[:, 0]))[picked])
+
+    def test_a_row_does_not_depend_on_the_others(self, stepper: Stepper[Any]) -> None:
+        state, ids = self.stepped(stepper, 4)
+        for row in range(self.rows):
+            alone = stepper.select(stepper.start(self.rows), torch.tensor([row]))
+            for t in range(4):
+                alone = stepper.advance(alone, ids[row : row + 1, t])
+            self.same(stepper.log_probs(alone), stepper.log_probs(state)[row : row + 1])
+
+    @pytest.mark.parametrize("lengths", [[4, 0, 2, 3, 1], [0] * 5, [3] * 5])
+    def test_a_prompt_is_read_as_if_step_by_step(self, stepper: Stepper[Any], lengths: list[int]) -> None:
+        _, ids = self.stepped(stepper, 4)
+        beyond = torch.arange(4) >= torch.tensor(lengths)[:, None]
+        padded = ids.masked_fill(beyond.to(ids.device), stepper.end)
+        read = stepper.extend(stepper.start(self.rows), padded, torch.tensor(lengths, device=ids.device))
+        for row, length in enumerate(lengths):
+            alone = stepper.select(stepper.start(self.rows), torch.tensor([row]))
+            for t in range(length):
+                alone = stepper.advance(alone, ids[row : row + 1, t])
+            self.same(stepper.log_probs(read)[row : row + 1], stepper.log_probs(alone))
+
+    def test_a_prompt_may_be_read_in_two_pieces(self, stepper: Stepper[Any]) -> None:
+        state, ids = self.stepped(stepper, 4)
+        first = stepper.extend(stepper.start(self.rows), ids[:, :2], torch.tensor([2, 1, 2, 0, 1]))
+        rest = torch.stack([torch.roll(row, -length) for row, length in zip(ids, [2, 1, 2, 0, 1], strict=True)])
+        second = stepper.extend(first, rest, torch.tensor([2, 3, 2, 4, 3]))
+        self.same(stepper.log_probs(second), stepper.log_probs(state))
+
+    def test_the_log_probs_of_given_ids_are_those_of_the_steps(self, stepper: Stepper[Any]) -> None:
+        _, ids = self.stepped(stepper, 4)
+        lengths = torch.tensor([4, 0, 2, 3, 1])
+        found = stepper.token_log_probs(ids, lengths)
+        state = stepper.start(self.rows)
+        for t in range(4):
+            wanted = stepper.log_probs(state).gather(1, ids[:, t : t + 1])[:, 0]
+            self.same(found[:, t], torch.where(lengths > t, wanted, 0.0))
+            state = stepper.advance(state, ids[:, t])
+        other = ids.masked_fill(torch.arange(4) >= lengths[:, None], stepper.end)
+        self.same(stepper.token_log_probs(other, lengths), found)
+        assert stepper.token_log_probs(ids[:, :0], lengths * 0).shape == (self.rows, 0)
+
+    def test_finished_rows_may_move_along(self, stepper: Stepper[Any]) -> None:
+        state, ids = self.stepped(stepper, 3)
+        last = ids[:, -1].clone()
+        last[::2] = stepper.end
+        for _ in range(2):
+            state = stepper.advance(state, last)
+            assert not stepper.log_probs(state).isnan().any()
+
+    def test_lengths_that_do_not_fit_are_refused(self, stepper: Stepper[Any]) -> None:
+        _, ids = self.stepped(stepper, 2)
+        for wrong in (3, -1):
+            lengths = torch.tensor([1] * (self.rows - 1) + [wrong])
+            with pytest.raises(ShapeError, match="lengths"):
+                stepper.extend(stepper.start(self.rows), ids, lengths)
+            with pytest.raises(ShapeError, match="lengths"):
+                stepper.token_log_probs(ids, lengths)
