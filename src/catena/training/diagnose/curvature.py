@@ -1,0 +1,148 @@
+r"""How curved the loss is where the weights stand, from products of the Hessian H with vectors.
+
+.. math::  f(\theta - \epsilon g) \approx f(\theta) - \epsilon g^\top g + \tfrac12 \epsilon^2 g^\top H g
+           \qquad \epsilon^* = \frac{g^\top g}{g^\top H g}
+
+ε* is the step that a plain gradient descent should take, where the loss curves upwards along its gradient
+(Goodfellow et al. 2016, equations 4.8 to 4.10). The extreme eigenvalues of H say whether the point is a valley,
+and how much steeper it is in one direction than in another; they are found by Lanczos's method (Golub & Van Loan 2013,
+section 10.1), which costs one product with H, about two backward passes, for each iteration. H itself is never built.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+MOST_KEPT = 2**28
+"""Numbers of a Lanczos basis that are kept to make each new vector exactly orthogonal to all before it."""
+
+Flat = Float[Tensor, "n"]
+
+
+@dataclass(frozen=True)
+class Eigenvalue:
+    """An eigenvalue: one of H lies within ``error`` of ``value``."""
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """The loss around a point, to the second order."""
+
+    loss: float
+    gradient_norm: float
+    along_gradient: float
+    """gᵀHg / gᵀg: the second derivative in the direction of the gradient."""
+    largest: Eigenvalue
+    smallest: Eigenvalue
+
+    @property
+    def optimal_step(self) -> float | None:
+        """The best step size of plain gradient descent; None where the loss does not curve upwards."""
+        return 1 / self.along_gradient if self.along_gradient > 0 else None
+
+
+def measure_curvature(
+    loss: Callable[[], Float[Tensor, ""]],
+    parameters: Sequence[Tensor],
+    *,
+    iterations: int = 30,
+    generator: torch.Generator | None = None,
+) -> Curvature:
+    """The gradient, the curvature along it, and the extreme eigenvalues of the Hessian.
+
+    Args:
+        loss: computes the loss at the present parameters; the same number each time, so dropout must be off.
+        parameters: those that the Hessian is over, each of which the loss must depend on twice differentiably
+            (a parameter that it does not depend on has zero rows).
+        iterations: of Lanczos's method; with as many as there are parameters the eigenvalues are exact.
+        generator: gives the first direction.
+
+    Time O(iterations) backward passes; memory O(iterations n) up to a limit, then O(n).
+    """
+    with _twice_differentiable():
+        value = loss()
+        slopes = torch.autograd.grad(value, parameters, create_graph=True, materialize_grads=True)
+        gradient = _flat(slopes)
+
+        def product(vector: Flat) -> Flat:
+            if not gradient.requires_grad:
+                return torch.zeros_like(vector)
+            rows = torch.autograd.grad(gradient, parameters, vector, retain_graph=True, materialize_grads=True)
+            return _flat(rows).detach()
+
+        g = gradient.detach()
+        square = float(g @ g)
+        along = float(g @ product(g)) / square if square > 0 else 0.0
+        smallest, largest = extreme_eigenvalues(product, torch.empty_like(g), iterations, generator)
+    return Curvature(float(value.detach()), math.sqrt(square), along, largest, smallest)
+
+
+def extreme_eigenvalues(
+    product: Callable[[Flat], Flat], like: Flat, iterations: int, generator: torch.Generator | None = None
+) -> tuple[Eigenvalue, Eigenvalue]:
+    """The smallest and the largest eigenvalue of a symmetric matrix that is known by its products alone."""
+    n = like.numel()
+    keep = n * min(iterations, n) <= MOST_KEPT
+    vector = torch.randn(n, generator=generator, dtype=torch.float64).to(like)
+    vector /= vector.norm()
+    basis: list[Flat] = []
+    diagonal: list[float] = []
+    beside: list[float] = []
+    before, b = torch.zeros_like(vector), 0.0
+    for _ in range(min(iterations, n)):
+        if keep:
+            basis.append(vector)
+        image = product(vector) - b * before
+        a = float(vector @ image)
+        image -= a * vector
+        for _ in range(2 if keep else 0):  # once leaves what rounding brought back
+            kept = torch.stack(basis)
+            image -= kept.T @ (kept @ image)
+        diagonal.append(a)
+        b = float(image.norm())
+        beside.append(b)
+        if b <= 1e-10 * max(1e-30, *map(abs, diagonal), *beside):  # the space is closed: these eigenvalues are exact
+            break
+        before, vector = vector, image / b
+    return _ritz_ends(diagonal, beside)
+
+
+def _ritz_ends(diagonal: list[float], beside: list[float]) -> tuple[Eigenvalue, Eigenvalue]:
+    small = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
+    if len(diagonal) > 1:
+        off = torch.diag(torch.tensor(beside[:-1], dtype=torch.float64), 1)
+        small = small + off + off.T
+    values, vectors = torch.linalg.eigh(small)
+    errors = abs(beside[-1]) * vectors[-1].abs()
+    return tuple(Eigenvalue(float(values[i]), float(errors[i])) for i in (0, -1))  # type: ignore[return-value]
+
+
+@contextmanager
+def _twice_differentiable() -> Iterator[None]:
+    """Torch's fused attention and recurrences have no second derivative; its plain ones have."""
+    libraries: tuple[Any, ...] = torch.backends.mkldnn, torch.backends.cudnn
+    enabled = [library.enabled for library in libraries]
+    try:
+        for library in libraries:
+            library.enabled = False
+        with sdpa_kernel(SDPBackend.MATH), torch.enable_grad():
+            yield
+    finally:
+        for library, was in zip(libraries, enabled, strict=True):
+            library.enabled = was
+
+
+def _flat(parts: Sequence[Tensor]) -> Flat:
+    return torch.cat([part.reshape(-1) for part in parts])
