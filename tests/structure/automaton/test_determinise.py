@@ -19,6 +19,7 @@ from catena.structure.automaton.equivalence import equivalent
 from catena.structure.automaton.minimise import minimise
 from catena.structure.automaton.push import normalise, push
 from catena.structure.automaton.rational import closure, union
+from catena.structure.backend import use_backend
 from catena.structure.semirings import Boolean, Entropy, KBest, Log, Max, Real, Tropical
 from tests.oracle.automata import Plain, log_add, matrix, paths, powers_vanish, table
 from tests.structure.automaton.machines import built, listed, near, plain_machines, same_tables
@@ -43,6 +44,36 @@ def pairs(machine) -> dict:
 
 
 # --- determinise --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("semiring", [Log(), Max(), Tropical(), Real(), Boolean()], ids=lambda s: type(s).__name__)
+@settings(max_examples=60)
+@given(plain=plain_machines(labels=(1, 2, 3), most_arcs=10, scores=st.sampled_from([-0.5, -1.0, -2.0])))
+def test_the_compiled_construction_finds_the_sets_of_the_plain_one(semiring, plain: Plain) -> None:
+    machine = built(plain, semiring)
+    answers = []
+    for backend in ("auto", "reference"):
+        with use_backend(backend):
+            try:
+                answers.append(listed(determinise(machine, limit=30)))
+            except LimitError:
+                answers.append(None)
+    ours, plainly = answers
+    assert (ours is None) == (plainly is None)
+    if ours is not None and plainly is not None:
+        assert [arc[:4] for arc in ours.arcs] == [arc[:4] for arc in plainly.arcs]
+        for mine, other in ((ours.initial, plainly.initial), (ours.final, plainly.final)):
+            assert all(near(a, b, 1e-9) for a, b in zip(mine, other, strict=True))
+        assert all(near(a[4], b[4], 1e-9) for a, b in zip(ours.arcs, plainly.arcs, strict=True))
+
+
+def test_by_default_a_large_machine_may_become_ten_times_larger() -> None:
+    words = [[1 + (i >> b & 1) for b in range(16)] for i in range(0, 65536, 5)]
+    tree = from_strings(words, semiring=Boolean())
+    assert tree.n_states > 20_000
+    assert determinise(union(tree, tree)).n_states > 20_000
+    with pytest.raises(LimitError, match="limit=1000 "):
+        determinise(tree, limit=1000)
 
 
 @pytest.mark.parametrize("semiring", [Log(), Max(), Tropical(), Real()], ids=lambda s: type(s).__name__)

@@ -57,12 +57,12 @@ def from_arcs(
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
     """A machine from (source, target, input, output, score) rows, and initial and final states with scores."""
-    rows = [Arc(*arc) for arc in arcs]
+    rows = (arc if len(arc) == 5 else Arc(*arc) for arc in arcs)
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], [], []]
     begins, ends = (dict(x) if isinstance(x, Mapping) else dict.fromkeys(x, 0.0) for x in (initial, final))
-    states = [*begins, *ends, *(row.source for row in rows), *(row.target for row in rows)]
-    n = max(states, default=-1) + 1 if n_states is None else n_states
-    source, target, read, write = (torch.tensor([row[c] for row in rows], dtype=torch.int64) for c in range(4))
-    score = _scores([row.score for row in rows], dtype)
+    n = max([*begins, *ends, *columns[0], *columns[1]], default=-1) + 1 if n_states is None else n_states
+    source, target, read, write = (torch.tensor(column, dtype=torch.int64) for column in columns[:4])
+    score = _scores(columns[4], dtype)
     first, last = (_sparse(x, n, dtype) for x in (begins, ends))
     return Automaton(source, target, read, write, score, first, last, LOG).mapped(semiring.lift, semiring)
 

@@ -64,8 +64,10 @@ def compose(a: Automaton, b: Automaton, limit: int = MOST_STATES) -> Automaton:
     if a.has_failures and a.is_acceptor and not b.has_failures:
         return _swapped(compose(_swapped(b), a, limit))
     a = expand_failures(a)
-    targets, failure_arcs = failure_targets(b)
-    chain = failure_weights(b, targets, failure_arcs) if b.has_failures else []
+    targets, chain = np.full(b.n_states, -1, np.int64), []
+    if b.has_failures:
+        targets, failure_arcs = failure_targets(b)
+        chain = failure_weights(b, targets, failure_arcs)
     b_final = failed_finals(b, targets, chain) if chain else b.final
     pairs = _paired(a, b, targets, limit)
     ends = _chosen(semiring, a.final, pairs.p, b_final, pairs.q)

@@ -17,16 +17,17 @@ from torch import Tensor
 from catena.errors import LimitError
 from catena.structure.automaton.epsilon import joined, remove_epsilon
 from catena.structure.automaton.rational import connect
-from catena.structure.automaton.segments import Segments
+from catena.structure.automaton.segments import Segments, distinct
 from catena.structure.automaton.topology import Array, Topology
 from catena.structure.automaton.value import EPSILON, Automaton
-from catena.structure.automaton.weights import divide, nonzero
-from catena.structure.semirings import Semiring
+from catena.structure.automaton.weights import divide, from_numbers, nonzero, numbers
+from catena.structure.backend import kernels_serve
+from catena.structure.semirings import Log, Real, Semiring
 
 MOST_STATES = 50_000
 
 
-def determinise(machine: Automaton, limit: int = MOST_STATES, tolerance: float | None = None) -> Automaton:
+def determinise(machine: Automaton, limit: int | None = None, tolerance: float | None = None) -> Automaton:
     """A machine with one initial state and at most one arc for each state and label, with the same weights.
 
     Epsilons are removed first. Of a transducer, pairs of labels (read, written) are taken for labels, so that
@@ -34,7 +35,8 @@ def determinise(machine: Automaton, limit: int = MOST_STATES, tolerance: float |
     sets are the same depends on their values.
 
     Args:
-        limit: more states than this raise :class:`LimitError`.
+        limit: more states than this raise :class:`LimitError`; by default 50 000, or ten times the machine's own
+            states where that is more.
         tolerance: residual weights that differ by less are taken for equal; by default 1e-9 in float64 and
             1e-4 in float32.
     """
@@ -42,13 +44,63 @@ def determinise(machine: Automaton, limit: int = MOST_STATES, tolerance: float |
     machine = connect(remove_epsilon(machine))
     if not machine.n_states:
         return machine
-    labels, names = label_pairs(machine.topology)
-    semiring = machine.semiring
-    states = np.flatnonzero(nonzero(semiring, machine.initial))
+    most = max(MOST_STATES, 10 * machine.n_states) if limit is None else limit
+    search = _compiled if kernels_serve(numbers(machine.semiring, machine.weight)) else _plain
+    return search(machine, rounded_to(machine, tolerance), most)
+
+
+def _too_many(limit: int) -> LimitError:
+    return LimitError(
+        f"the machine did not become deterministic within limit={limit} states. It may have no deterministic equal: "
+        "two of its states are then reached by the same strings with weights that drift apart. Give a higher limit, a "
+        "greater tolerance, or keep the machine as it is"
+    )
+
+
+def _first_set(machine: Automaton) -> tuple[Array, Tensor, Tensor]:
+    """(states, residuals) of the set that strings begin in, and the weight that they have in common."""
+    states = np.flatnonzero(nonzero(machine.semiring, machine.initial))
     begun = machine.initial[torch.from_numpy(states)]
-    whole = semiring.sum(begun, dim=-1)[None]
-    found = _Subsets(semiring, rounded_to(machine, tolerance), limit)
-    front = Front(np.zeros(len(states), np.int64), states, divide(semiring, begun, whole))
+    whole = machine.semiring.sum(begun, dim=-1)[None]
+    return states, divide(machine.semiring, begun, whole), whole
+
+
+def _begins(machine: Automaton, whole: Tensor, n: int) -> Tensor:
+    initial = machine.semiring.zero((n,), whole).clone()
+    initial[0] = whole[0]
+    return initial
+
+
+def _compiled(machine: Automaton, tolerance: float, limit: int) -> Automaton:
+    from catena.kernels.lattice_subsets import LOGS, MAXIMA, REALS, determinised
+
+    t, semiring = machine.topology, machine.semiring
+    labels, names = label_pairs(t)
+    arcs = np.lexsort((t.target, labels, t.source))
+    starts = np.searchsorted(t.source[arcs], np.arange(t.n_states + 1))
+    states, residual, whole = _first_set(machine)
+    weight, final, first = (
+        numbers(semiring, x).double().contiguous().numpy() for x in (machine.weight, machine.final, residual)
+    )
+    kind = {Log: LOGS, Real: REALS}.get(type(semiring), MAXIMA)
+    source, label, target, paid, ends = determinised(
+        starts, labels[arcs], t.target[arcs], weight[arcs], final, states, first, kind, tolerance, limit
+    )
+    if not len(ends):
+        raise _too_many(limit)
+    topology = Topology(source, target, names[label, 0], names[label, 1], len(ends))
+    weights, finals = (from_numbers(semiring, torch.from_numpy(x), machine.weight.dtype) for x in (paid, ends))
+    return Automaton.trusted(topology, weights, _begins(machine, whole, len(ends)), finals, semiring)
+
+
+# --- the plain program --------------------------------------------------------------------------------------
+
+
+def _plain(machine: Automaton, tolerance: float, limit: int) -> Automaton:
+    labels, names = label_pairs(machine.topology)
+    states, residual, whole = _first_set(machine)
+    found = _Subsets(machine.semiring, tolerance, limit)
+    front = Front(np.zeros(len(states), np.int64), states, residual)
     found.number(front.state, found.key(front.residual))
     arcs, finals = [], []
     while len(front.subset):
@@ -60,9 +112,10 @@ def determinise(machine: Automaton, limit: int = MOST_STATES, tolerance: float |
         front = new
     source, target, label = (np.concatenate([arc[i] for arc in arcs]) for i in range(3))
     topology = Topology(source, target, names[label, 0], names[label, 1], found.done)
-    initial = semiring.zero((found.done,), whole).clone()
-    initial[0] = whole[0]
-    return Automaton.trusted(topology, torch.cat([arc[3] for arc in arcs]), initial, torch.cat(finals), semiring)
+    initial = _begins(machine, whole, found.done)
+    return Automaton.trusted(
+        topology, torch.cat([arc[3] for arc in arcs]), initial, torch.cat(finals), machine.semiring
+    )
 
 
 class Front(NamedTuple):
@@ -88,11 +141,9 @@ def _steps(machine: Automaton, labels: Array, front: Front) -> Steps:
     semiring, t = machine.semiring, machine.topology
     entry, arc = joined(front.state, t.source, t.n_states)
     weight = semiring.mul(front.residual[torch.from_numpy(entry)], machine.weight[torch.from_numpy(arc)])
-    rows = np.stack((front.subset[entry], labels[arc], t.target[arc]))
-    rows, group = np.unique(rows, axis=1, return_inverse=True)
-    owed = Segments.of(group.ravel(), rows.shape[1]).sum(semiring, weight)
-    heads, of_arc = np.unique(rows[:2], axis=1, return_inverse=True)
-    of_arc = of_arc.ravel()
+    rows, group = distinct(front.subset[entry], labels[arc], t.target[arc])
+    owed = Segments.of(group, rows.shape[1]).sum(semiring, weight)
+    heads, of_arc = distinct(rows[0], rows[1])
     paid = Segments.of(of_arc, heads.shape[1]).sum(semiring, owed)
     residual = divide(semiring, owed, paid[torch.from_numpy(of_arc)])
     return Steps(heads[0], heads[1], paid, of_arc, rows[2], residual)
@@ -130,11 +181,7 @@ class _Subsets:
             if len(self.numbers) > before:
                 fresh.append(np.arange(low, high))
         if len(self.numbers) > self.limit:
-            raise LimitError(
-                f"the machine did not become deterministic within limit={self.limit} states. It may have no "
-                "deterministic equal: two of its states are then reached by the same strings with weights that drift "
-                "apart. Give a higher limit, a greater tolerance, or keep the machine as it is"
-            )
+            raise _too_many(self.limit)
         rows = np.concatenate(fresh) if fresh else np.zeros(0, np.int64)
         sizes = [len(x) for x in fresh]
         subset = np.repeat(np.arange(len(self.numbers) - known), sizes)
@@ -146,8 +193,8 @@ class _Subsets:
 
 def label_pairs(t: Topology) -> tuple[Array, Array]:
     """A number for each arc's (input, output), and the pair that each number stands for."""
-    names, numbers = np.unique(np.stack((t.input, t.output), axis=1), axis=0, return_inverse=True)
-    return numbers.ravel(), names
+    names, found = distinct(t.input, t.output)
+    return found, names.T
 
 
 def is_deterministic(machine: Automaton) -> bool:
@@ -155,9 +202,8 @@ def is_deterministic(machine: Automaton) -> bool:
     t = machine.topology
     if machine.has_failures or ((t.input == EPSILON) & (t.output == EPSILON)).any():
         return False
-    rows = np.stack((t.source, label_pairs(t)[0]))
     one_beginning = bool(nonzero(machine.semiring, machine.initial).sum() <= 1)
-    return one_beginning and np.unique(rows, axis=1).shape[1] == rows.shape[1]
+    return one_beginning and distinct(t.source, label_pairs(t)[0])[0].shape[1] == len(t.source)
 
 
 def check_comparable(what: str, machine: Automaton) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from catena.structure.automaton.distance import unrolled_weights
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.rational import connect, restricted
-from catena.structure.automaton.segments import Segments
+from catena.structure.automaton.segments import Segments, distinct
 from catena.structure.automaton.topology import Array, Topology
 from catena.structure.automaton.value import EPSILON, Automaton
 from catena.structure.automaton.weights import nonzero
@@ -44,10 +44,9 @@ def remove_epsilon(machine: Automaton) -> Automaton:
     )
     places, arcs = joined(pairs.end, t.source[loud], t.n_states)
     arcs = loud[arcs]
-    rows = np.stack((pairs.begin[places], t.target[arcs], t.input[arcs], t.output[arcs]))
-    rows, group = np.unique(rows, axis=1, return_inverse=True)
+    rows, group = distinct(pairs.begin[places], t.target[arcs], t.input[arcs], t.output[arcs])
     weight = semiring.mul(pairs.weight[..., torch.from_numpy(places)], machine.weight[..., torch.from_numpy(arcs)])
-    weight = Segments.of(group.ravel(), rows.shape[1]).sum(semiring, weight)
+    weight = Segments.of(group, rows.shape[1]).sum(semiring, weight)
     source, target, read, written = (np.ascontiguousarray(row) for row in rows)
     topology = Topology(source, target, read, written, t.n_states)
     return connect(restricted(Automaton.trusted(topology, weight, machine.initial, final, semiring), entered))
@@ -86,7 +85,7 @@ def _silent_pairs(machine: Automaton, quiet: Array) -> SilentPairs:
         onward = np.repeat(starts[reached], counts[reached]) + _ranks(counts[reached])
         arc = np.repeat(arcs, counts[reached])
         keys = np.append(ending, graph.source[arc]) * t.n_states + np.append(leaves[ending], ends[onward])
-        keys, group = np.unique(keys, return_inverse=True)
+        (keys,), group = distinct(keys)
         one = semiring.one((*semiring.shape(weight)[:-1], len(ending)), weight)
         moved = semiring.mul(weight[..., torch.from_numpy(arc)], found[..., torch.from_numpy(onward)])
         here = Segments.of(group, len(keys)).sum(semiring, torch.cat((one, moved), dim=-1))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.structure.automaton.determinise import MOST_STATES, determinise, label_pairs
+from catena.structure.automaton.determinise import determinise, label_pairs
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.push import push
 from catena.structure.automaton.rational import connect, union
@@ -23,7 +23,7 @@ from catena.structure.automaton.weights import nonzero
 from catena.structure.semirings import Log, Real
 
 
-def equivalent(a: Automaton, b: Automaton, tolerance: float = 1e-6, limit: int = MOST_STATES) -> bool:
+def equivalent(a: Automaton, b: Automaton, tolerance: float = 1e-6, limit: int | None = None) -> bool:
     """Whether every string (every sequence of label pairs, for transducers) has one weight in both machines.
 
     Over Log and Real, any machines with weights ≥ 0 are decided, in time O(labels · states³). Over Max,

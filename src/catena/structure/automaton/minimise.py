@@ -19,6 +19,7 @@ from catena.structure.automaton.determinise import (
 )
 from catena.structure.automaton.push import push
 from catena.structure.automaton.rational import connect
+from catena.structure.automaton.segments import distinct
 from catena.structure.automaton.topology import Topology
 from catena.structure.automaton.value import Automaton
 from catena.structure.automaton.weights import nonzero
@@ -42,11 +43,11 @@ def minimise(machine: Automaton, tolerance: float | None = None) -> Automaton:
     t, size = machine.topology, rounded_to(machine, tolerance)
     if not t.n_states:
         return machine
-    keys = np.stack((label_pairs(t)[0], rounded(machine.weight, size)))
-    label = np.unique(keys, axis=1, return_inverse=True)[1].ravel()
-    kind = np.unique(rounded(machine.final, size), return_inverse=True)[1].ravel()
-    block = refined(t.source, t.target, label.astype(np.int64), kind.astype(np.int64))
-    _, chosen = np.unique(block, return_index=True)
+    label = distinct(label_pairs(t)[0], distinct(rounded(machine.weight, size))[1])[1]
+    kind = distinct(rounded(machine.final, size))[1]
+    block = refined(t.source, t.target, label, kind)
+    chosen = np.empty(block.max() + 1, np.int64)
+    chosen[block[::-1]] = np.arange(t.n_states)[::-1]
     arcs = np.flatnonzero(np.isin(t.source, chosen))
     topology = Topology(block[t.source[arcs]], block[t.target[arcs]], t.input[arcs], t.output[arcs], len(chosen))
     begin = int(np.flatnonzero(nonzero(machine.semiring, machine.initial))[0])

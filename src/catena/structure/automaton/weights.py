@@ -64,6 +64,16 @@ def divide(semiring: Semiring, a: Elements, b: Elements) -> Elements:
     return _QUOTIENTS[type(semiring)](a, b)
 
 
+def numbers(semiring: Semiring, x: Elements) -> Float[Tensor, "..."]:
+    """Elements that can be divided, as numbers that ⊗ adds (multiplies, over Real), the greater the heavier."""
+    return x if isinstance(semiring, Real) else log_weights(semiring, x)
+
+
+def from_numbers(semiring: Semiring, x: Float[Tensor, "..."], dtype: torch.dtype) -> Elements:
+    """The inverse of :func:`numbers`."""
+    return (x if isinstance(semiring, Real) else semiring.lift(x)).to(dtype)
+
+
 def nonzero(semiring: Semiring, x: Elements) -> Bool[np.ndarray, " n"]:
     """Which entries of the last axis are not zero, in any of the batch."""
     if x.dim() == 1:

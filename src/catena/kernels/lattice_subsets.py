@@ -1,0 +1,184 @@
+"""Sets of states with residual weights: the subset construction of weighted machines.
+
+Arcs are sorted by source, label and target. Sets are numbered in the order in which they are found, breadth
+first, and expanded in that order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float64, int64, njit
+
+from catena.kernels.lattice_graph import F1, I1, when_needed
+
+LOGS, MAXIMA, REALS = 0, 1, 2
+"""What ⊕ is: log-sum-exp, max, or +. Boolean machines go as maxima of 0 and -inf, tropical ones negated."""
+
+FREE = -1
+GREATEST = 2.0**62
+
+
+@njit(nogil=True)
+def _plus(kind: int, a: float, b: float) -> float:
+    if kind == REALS:
+        return a + b
+    high, low = max(a, b), min(a, b)
+    if kind == MAXIMA or low == -np.inf:
+        return high
+    return high + np.log1p(np.exp(low - high))
+
+
+@njit(nogil=True)
+def _times(kind: int, a: float, b: float) -> float:
+    return a * b if kind == REALS else a + b
+
+
+@njit(nogil=True)
+def _divided(kind: int, a: float, b: float) -> float:
+    if kind == REALS:
+        return a if b == 0.0 else a / b
+    return a if np.isinf(b) else a - b
+
+
+@njit(nogil=True)
+def _rounded(x: float, tolerance: float) -> Any:
+    return np.int64(np.rint(min(max(x / tolerance, -GREATEST), GREATEST)))
+
+
+@njit(nogil=True)
+def _room(x: Any, n: int) -> Any:
+    """The array itself if it is longer than n, else a copy of it with room for n and as many again."""
+    if n < len(x):
+        return x
+    larger = np.empty(2 * n + 2, x.dtype)
+    larger[: len(x)] = x
+    return larger
+
+
+@njit(nogil=True)
+def _hash(states: Any, keys: Any, low: int, high: int) -> int:
+    found = 0
+    for i in range(low, high):
+        found = (found ^ states[i]) * 0x9E3779B97F4A7C1
+        found = (found ^ (found >> 29) ^ keys[i]) * 0x9E3779B97F4A7C1
+    return found ^ (found >> 31)
+
+
+@njit(nogil=True)
+def _slot(table: Any, starts: Any, states: Any, keys: Any, low: int, high: int) -> int:
+    """Where the set at ``low … high`` is in the hash table, or may be put."""
+    place = _hash(states, keys, low, high) & (len(table) - 1)
+    while table[place] != FREE:
+        first, past = starts[table[place]], starts[table[place] + 1]
+        same = past - first == high - low
+        for i in range(high - low if same else 0):
+            if states[first + i] != states[low + i] or keys[first + i] != keys[low + i]:
+                same = False
+                break
+        if same:
+            return place
+        place = (place + 1) & (len(table) - 1)
+    return place
+
+
+@njit(nogil=True)
+def _rehashed(table: Any, starts: Any, states: Any, keys: Any, n: int) -> Any:
+    larger = np.full(2 * len(table), FREE, np.int64)
+    for s in range(n):
+        larger[_slot(larger, starts, states, keys, starts[s], starts[s + 1])] = s
+    return larger
+
+
+@njit(nogil=True)
+def _gathered(
+    kind: int, n: int, low: int, high: int, states: Any, residuals: Any, arc_starts: Any, labels: Any, targets: Any,
+    weights: Any, ways: Any, owed: Any,
+) -> int:  # fmt: skip
+    """(label · n + target) and the weight owed for all arcs of a set, sorted, each pair once; their number."""
+    found, sorted_already = 0, True
+    for e in range(low, high):
+        for i in range(arc_starts[states[e]], arc_starts[states[e] + 1]):
+            ways[found], owed[found] = labels[i] * n + targets[i], _times(kind, residuals[e], weights[i])
+            sorted_already = sorted_already and (found == 0 or ways[found - 1] <= ways[found])
+            found += 1
+    if not sorted_already:
+        order = np.argsort(ways[:found], kind="mergesort")
+        ways[:found], owed[:found] = ways[:found][order], owed[:found][order]
+    distinct = 0
+    for i in range(found):
+        if distinct > 0 and ways[i] == ways[distinct - 1]:
+            owed[distinct - 1] = _plus(kind, owed[distinct - 1], owed[i])
+        else:
+            ways[distinct], owed[distinct] = ways[i], owed[i]
+            distinct += 1
+    return distinct
+
+
+@when_needed(I1, I1, I1, F1, F1, I1, F1, int64, float64, int64)
+def determinised(
+    arc_starts: Any, labels: Any, targets: Any, weights: Any, final: Any, begin_states: Any, begin_residuals: Any,
+    kind: int, tolerance: float, limit: int,
+) -> Any:  # fmt: skip
+    """The sets of states that can be reached, and the arcs between them.
+
+    Args:
+        labels: numbers from 0, times the number of states below 2^62.
+        begin_states: the first set; the residual weights of its states are divided by their sum already.
+        tolerance: residual weights that round to the same multiple of it are equal.
+        limit: the greatest number of sets.
+
+    Returns (source, label, target, weight of each arc, final weight of each set); no sets beyond the limit.
+    """
+    n, zero = len(arc_starts) - 1, 0.0 if kind == REALS else -np.inf
+    table, starts, ends = np.full(1024, FREE, np.int64), np.zeros(256, np.int64), np.empty(256)
+    states, residuals, keys = np.empty(256, np.int64), np.empty(256), np.empty(256, np.int64)
+    arcs, paid_all, n_arcs = np.empty(768, np.int64), np.empty(256), 0
+    ways, owed = np.empty(64, np.int64), np.empty(64)
+    used = len(begin_states)
+    states, residuals, keys = _room(states, used), _room(residuals, used), _room(keys, used)
+    for i in range(used):
+        states[i], residuals[i] = begin_states[i], begin_residuals[i]
+        keys[i] = _rounded(begin_residuals[i], tolerance)
+    starts[1], n_sets, here = used, 1, 0
+    table[_slot(table, starts, states, keys, 0, used)] = 0
+    while here < n_sets:
+        low, high, most, end = starts[here], starts[here + 1], 0, zero
+        for e in range(low, high):
+            end = _plus(kind, end, _times(kind, residuals[e], final[states[e]]))
+            most += arc_starts[states[e] + 1] - arc_starts[states[e]]
+        ends = _room(ends, here)
+        ends[here] = end
+        ways, owed = _room(ways, most), _room(owed, most)
+        most = _gathered(kind, n, low, high, states, residuals, arc_starts, labels, targets, weights, ways, owed)
+        i = 0
+        while i < most:
+            label, paid, j = ways[i] // n, zero, i
+            while j < most and ways[j] // n == label:
+                paid = _plus(kind, paid, owed[j])
+                j += 1
+            past = used + j - i
+            states, residuals, keys = _room(states, past), _room(residuals, past), _room(keys, past)
+            for k in range(j - i):
+                states[used + k] = ways[i + k] % n
+                residuals[used + k] = _divided(kind, owed[i + k], paid)
+                keys[used + k] = _rounded(residuals[used + k], tolerance)
+            place = _slot(table, starts, states, keys, used, past)
+            target = table[place]
+            if target == FREE:
+                if n_sets == limit:
+                    return arcs[:0], arcs[:0], arcs[:0], paid_all[:0], ends[:0]
+                target = table[place] = n_sets
+                starts = _room(starts, n_sets + 1)
+                n_sets, used = n_sets + 1, past
+                starts[n_sets] = past
+                if 2 * n_sets >= len(table):
+                    table = _rehashed(table, starts, states, keys, n_sets)
+            arcs, paid_all = _room(arcs, 3 * n_arcs + 2), _room(paid_all, n_arcs)
+            arcs[3 * n_arcs], arcs[3 * n_arcs + 1], arcs[3 * n_arcs + 2] = here, label, target
+            paid_all[n_arcs] = paid
+            n_arcs, i = n_arcs + 1, j
+        here += 1
+    rows = arcs[: 3 * n_arcs].reshape(n_arcs, 3)
+    return rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy(), paid_all[:n_arcs].copy(), ends[:n_sets].copy()
