@@ -208,6 +208,7 @@ def test_the_same_words_in_two_meanings_are_two_parses() -> None:
     grammar = parse_grammar("S -> 'bank' {sem: river} [0.3] | 'bank' {sem: money} [0.7]")
     assert [str(form) for form in Parser(grammar).logical_forms("bank")] == ["money", "river"]
     assert Parser(grammar).count("bank") == 2
+    assert Parser(grammar).log_total("bank") == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_grammar_without_sentences() -> None:
