@@ -2,8 +2,8 @@
 derivatives.
 
 Rows of the batch lie on the first axis: ``arcs[b, h, m]``, node 0 the root; ``lengths[b]`` words. What lies
-beyond them, and what is no arc (``h = m`` or ``m = 0``), is not read. Loops run in float64 whatever the dtype
-of the scores. Kept for the backward pass: the probabilities, a tensor the size of the arcs. The second
+beyond them, and what is no arc (``h = m`` or ``m = 0``), is not read. Loops compute in float64 whatever the
+dtype of the scores. Kept for the backward pass: the probabilities, a tensor the size of the arcs. The second
 derivative is taken through the plain program.
 """
 
@@ -82,17 +82,16 @@ def possible_arcs(arcs: Tensor, lengths: Tensor) -> Tensor:
 
 def _operators(name: str, loops: tuple[Loop, Loop]) -> tuple[Any, Any, Any]:
     def run(arcs: Tensor, lengths: Tensor, single_root: bool, both_ways: bool) -> tuple[Tensor, Tensor]:
-        wide = arcs.detach().double().contiguous()
-        b, n, _ = wide.shape
+        b, n, _ = arcs.shape
         log_z, exact = torch.empty(b, dtype=torch.float64), torch.empty(b, dtype=torch.bool)
-        chances = torch.zeros(wide.shape if both_ways else (1, 1, 1), dtype=torch.float64)
-        arrays = (wide.numpy(), lengths.clamp(0, n - 1).contiguous().numpy(), single_root)
+        chances = torch.zeros(arcs.shape if both_ways else (1, 1, 1), dtype=arcs.dtype)
+        arrays = (arcs.detach().contiguous().numpy(), lengths.clamp(0, n - 1).contiguous().numpy(), single_root)
         results = (both_ways, log_z.numpy(), chances.numpy(), exact.numpy())
         for loop in loops:
             in_row_blocks(partial(_call, loop, arrays, results), b, b * n**3 * (2 if both_ways else 1))
             if exact.all():
                 break
-        return log_z.to(arcs.dtype), chances.to(arcs.dtype)
+        return log_z.to(arcs.dtype), chances
 
     @torch.library.custom_op(f"catena::{name}_one_way", mutates_args=())
     def one_way(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:

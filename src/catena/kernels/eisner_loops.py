@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 
 from catena.kernels.compiled import SUMS, compiled
 from catena.kernels.vector_math import exp_less
@@ -79,19 +79,21 @@ def weigh(x: Any, n: int, thin: float, wide: bool, wm: Any, we: Any) -> None:
 
 
 @njit(nogil=True, fastmath=set(SUMS))
-def _plain_dot(a: Any, b: Any) -> float:
+def _plain_dot(a: Any, i: int, a_low: int, b: Any, j: int, b_low: int, size: int) -> float:
+    # Of unsigned numbers Numba knows that they do not count from the end.
+    row_a, row_b, from_a, from_b = uint64(i), uint64(j), uint64(a_low), uint64(b_low)
     total = 0.0
-    for k in range(a.shape[0]):
-        total += a[k] * b[k]
+    for k in range(uint64(size)):
+        total += a[row_a, from_a + k] * b[row_b, from_b + k]
     return total
 
 
 @njit(nogil=True)
 def _dot(a: Any, i: int, a_low: int, b: Any, j: int, b_low: int, size: int, wide: bool) -> Any:
     """Σ of ``size`` products along row ``i`` of one chart and row ``j`` of another."""
-    a_high, b_high = a_low + size, b_low + size
     if not wide:
-        return _plain_dot(a[0][i, a_low:a_high], b[0][j, b_low:b_high]), 0
+        return _plain_dot(a[0], i, a_low, b[0], j, b_low, size), 0
+    a_high, b_high = a_low + size, b_low + size
     return wide_dot(a[0][i, a_low:a_high], a[1][i, a_low:a_high], b[0][j, b_low:b_high], b[1][j, b_low:b_high])
 
 
@@ -178,14 +180,16 @@ def _chances(x: Any, n: int, wide: bool, total: Any, i: Any, di: Any, least: flo
     """The probabilities of arcs. Returns whether floats sufficed for all of them."""
     for h in range(n + 1):
         for m in range(1, n + 1):
+            if h == m:
+                continue
             if wide:
                 m1, m2 = i[0][h, m], di[0][h, m]
                 chances[h, m] = narrow(m1 * m2 / total[0], i[1][h, m] + di[1][h, m] - total[1])
                 continue
             share = i[0][h, m] * di[0][h, m]
-            if h != m and x[h, m] > -np.inf and not share > least:
+            if x[h, m] > -np.inf and not share > least:
                 return False
-            chances[h, m] = share / total[0]
+            chances[h, m] = share / total[0]  # a certain arc has exactly 1, which a factor would round
     return True
 
 
@@ -225,7 +229,7 @@ def _sum_rows(
         log_z[r] += shift
 
 
-@compiled("3", "i1", "b", "i", "i", "b", "1", "3", "b1")
+@compiled("3", "i1", "b", "i", "i", "b", "d1", "3", "b1")
 def sum_rows(
     arcs: Any, lengths: Any, single_root: bool, low: int, high: int, both_ways: bool, log_z: Any, chances: Any,
     exact: Any,
@@ -237,7 +241,7 @@ def sum_rows(
     _sum_rows(arcs, lengths, single_root, low, high, both_ways, False, log_z, chances, exact)
 
 
-@compiled("3", "i1", "b", "i", "i", "b", "1", "3", "b1")
+@compiled("3", "i1", "b", "i", "i", "b", "d1", "3", "b1")
 def rescue_rows(
     arcs: Any, lengths: Any, single_root: bool, low: int, high: int, both_ways: bool, log_z: Any, chances: Any,
     exact: Any,

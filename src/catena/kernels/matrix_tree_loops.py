@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 
 from catena.kernels.compiled import SUMS, compiled
 from catena.kernels.eisner_loops import level, weigh
@@ -61,145 +61,183 @@ def halving(n: int, plan: Any) -> int:
 
 
 @njit(nogil=True, fastmath=set(SUMS))
-def _add_four(to: Any, q0: float, q1: float, q2: float, q3: float, of0: Any, of1: Any, of2: Any, of3: Any) -> None:
-    """Four rows, each times a number, onto one."""
-    for k in range(to.shape[0]):
-        to[k] += (q0 * of0[k] + q1 * of1[k]) + (q2 * of2[k] + q3 * of3[k])
+def _add_four(
+    a: Any, to: int, q0: float, q1: float, q2: float, q3: float, b: Any, of0: int, of1: int, of2: int, of3: int,
+    size: int,
+) -> None:  # fmt: skip
+    """Four rows of ``b``, each times a number, onto one of ``a``. Rows are given by where they begin."""
+    # Of unsigned numbers Numba knows that they do not count from the end.
+    start, b0, b1, b2, b3 = uint64(to), uint64(of0), uint64(of1), uint64(of2), uint64(of3)
+    for k in range(uint64(size)):
+        a[start + k] += (q0 * b[b0 + k] + q1 * b[b1 + k]) + (q2 * b[b2 + k] + q3 * b[b3 + k])
 
 
 @njit(nogil=True, fastmath=set(SUMS))
-def _add(to: Any, q: float, of: Any) -> None:
-    for k in range(to.shape[0]):
-        to[k] += q * of[k]
+def _add(a: Any, to: int, q: float, b: Any, of: int, size: int) -> None:
+    """One row times a number onto another."""
+    start, other = uint64(to), uint64(of)
+    for k in range(uint64(size)):
+        a[start + k] += q * b[other + k]
 
 
 @njit(nogil=True, fastmath=set(SUMS))
-def _share_out(a: Any, k: int, n: int, low: int, high: int, with_root: bool, q: Any) -> float:
-    """The chances of the heads of ``k`` among the words ``low`` to ``high`` and the root, into row ``k`` of
-    ``q``.
+def _share_out(a: Any, row: int, n: int, low: int, high: int, with_root: bool, q: Any, to: int) -> float:
+    """The chances of a word's heads, among the words ``low`` to ``high`` and the root, into a row of ``q``.
 
     Returns d.
     """
-    row, chance = a[k, low:high], q[k, low:high]
+    first, last, here, there = uint64(low), uint64(high), uint64(row), uint64(to)
     d = 0.0
-    for h in range(high - low):
-        d += row[h]
-    d += a[k, n] if with_root else 0.0
+    for h in range(first, last):
+        d += a[here + h]
+    d += a[row + n] if with_root else 0.0
     scale = 1 / d if d > 0 else 0.0
-    for h in range(high - low):
-        chance[h] = row[h] * scale
-    q[k, n] = a[k, n] * scale
+    for h in range(first, last):
+        q[there + h] = a[here + h] * scale
+    q[to + n] = a[row + n] * scale
     return d
 
 
 @njit(nogil=True)
-def _pass_on(a: Any, m: int, k: int, n: int, low: int, high: int, q: Any) -> None:
-    """Where ``m`` would have ``k`` for its head it has the heads of ``k``, among ``low`` to ``high`` and the root."""
-    weight = a[m, k]
-    _add(a[m, low:high], weight, q[k, low:high])
-    a[m, n] += weight * q[k, n]
+def _pass_on(a: Any, row: int, k: int, n: int, low: int, high: int, q: Any, of: int) -> None:
+    """Where a word would have ``k`` for its head it has the heads of ``k``, among ``low`` to ``high`` and the root."""
+    weight = a[row + k]
+    _add(a, row + low, weight, q, of + low, high - low)
+    a[row + n] += weight * q[of + n]
 
 
 @njit(nogil=True)
-def _eliminate(a: Any, n: int, low: int, mid: int, high: int, upwards: bool, with_root: bool, q: Any, ds: Any) -> int:
-    """Eliminate the words from ``low`` to ``mid``, or from ``high`` down to ``mid``, four at a time; d goes
-    to ``ds``.
+def _pass_on_four(
+    a: Any, base: int, size: int, k0: int, step: int, n: int, low: int, high: int, q: Any, at: int
+) -> None:
+    """:func:`_pass_on` for four words, one after the other, and all that are left, ``low`` to ``high``."""
+    k1, k2, k3 = k0 + step, k0 + 2 * step, k0 + 3 * step
+    of0, of1, of2, of3 = at + k0 * size, at + k1 * size, at + k2 * size, at + k3 * size
+    q01, q02, q03, q12, q13, q23 = q[of0 + k1], q[of0 + k2], q[of0 + k3], q[of1 + k2], q[of1 + k3], q[of2 + k3]
+    r0, r1, r2, r3 = q[of0 + n], q[of1 + n], q[of2 + n], q[of3 + n]
+    for m in range(low, high):
+        row = base + m * size
+        v0 = a[row + k0]
+        v1 = a[row + k1] + v0 * q01
+        v2 = a[row + k2] + v0 * q02 + v1 * q12
+        v3 = a[row + k3] + v0 * q03 + v1 * q13 + v2 * q23
+        _add_four(a, row + low, v0, v1, v2, v3, q, of0 + low, of1 + low, of2 + low, of3 + low, high - low)
+        a[row + n] += (v0 * r0 + v1 * r1) + (v2 * r2 + v3 * r3)
 
-    Returns how many they are.
+
+@njit(nogil=True)
+def _eliminate(
+    a: Any, base: int, size: int, n: int, low: int, mid: int, high: int, upwards: bool, with_root: bool, q: Any,
+    at: int, ds: Any,
+) -> int:  # fmt: skip
+    """Eliminate the words from ``low`` to ``mid``, or from ``high`` down to ``mid``, four at a time; d goes to ``ds``.
+
+    The matrices begin at ``base`` of ``a`` and at ``at`` of ``q``, with rows of ``size``. Returns how many words.
     """
     todo, step = (mid - low, 1) if upwards else (high - mid, -1)
     for done in range(0, todo, 4):
-        size = min(4, todo - done)
+        count = min(4, todo - done)
         k0 = low + done if upwards else high - 1 - done
-        for t in range(size):
+        for t in range(count):
             k = k0 + t * step
             first, last = (k + 1, high) if upwards else (low, k)
-            ds[done + t] = _share_out(a, k, n, first, last, with_root, q)
-            for s in range(t + 1, size):
-                _pass_on(a, k0 + s * step, k, n, first, last, q)
-        first, last = (k0 + size, high) if upwards else (low, k0 - size + 1)
-        if size == 4:
-            _pass_on_four(a, k0, step, n, first, last, q)
+            ds[done + t] = _share_out(a, base + k * size, n, first, last, with_root, q, at + k * size)
+            for s in range(t + 1, count):
+                _pass_on(a, base + (k0 + s * step) * size, k, n, first, last, q, at + k * size)
+        first, last = (k0 + count, high) if upwards else (low, k0 - count + 1)
+        if count == 4:
+            _pass_on_four(a, base, size, k0, step, n, first, last, q, at)
         else:
-            for t in range(size):
+            for t in range(count):
                 k = k0 + t * step
                 far_first, far_last = (k + 1, high) if upwards else (low, k)
                 for m in range(first, last):
-                    _pass_on(a, m, k, n, far_first, far_last, q)
+                    _pass_on(a, base + m * size, k, n, far_first, far_last, q, at + k * size)
     return todo
 
 
 @njit(nogil=True)
-def _pass_on_four(a: Any, k0: int, step: int, n: int, first: int, last: int, q: Any) -> None:
-    """:func:`_pass_on` for four words, one after the other, and all that are left."""
-    k1, k2, k3 = k0 + step, k0 + 2 * step, k0 + 3 * step
-    q01, q02, q03, q12, q13, q23 = q[k0, k1], q[k0, k2], q[k0, k3], q[k1, k2], q[k1, k3], q[k2, k3]
-    of0, of1, of2, of3 = q[k0, first:last], q[k1, first:last], q[k2, first:last], q[k3, first:last]
-    r0, r1, r2, r3 = q[k0, n], q[k1, n], q[k2, n], q[k3, n]
-    for m in range(first, last):
-        v0 = a[m, k0]
-        v1 = a[m, k1] + v0 * q01
-        v2 = a[m, k2] + v0 * q02 + v1 * q12
-        v3 = a[m, k3] + v0 * q03 + v1 * q13 + v2 * q23
-        _add_four(a[m, first:last], v0, v1, v2, v3, of0, of1, of2, of3)
-        a[m, n] += (v0 * r0 + v1 * r1) + (v2 * r2 + v3 * r3)
-
-
-@njit(nogil=True)
-def _come_back(k: int, n: int, low: int, high: int, left_low: int, left_high: int, q: Any, up: Any) -> None:
+def _come_back(
+    k: int, n: int, low: int, high: int, left_low: int, left_high: int, q: Any, at: int, size: int, up: Any
+) -> None:
     """``up`` of a word eliminated when ``low`` to ``high`` were left, for the words that were left at the end."""
-    to = up[k, left_low:left_high]
-    for m in range(left_high - left_low):
-        to[m] = q[k, n]
-    h = low
+    row, to, width = at + k * size, k * size + left_low, left_high - left_low
+    for m in range(width):
+        up[to + m] = q[row + n]
+    h, of = low, low * size + left_low
     while h + 4 <= high:
-        of0, of1 = up[h, left_low:left_high], up[h + 1, left_low:left_high]
-        of2, of3 = up[h + 2, left_low:left_high], up[h + 3, left_low:left_high]
-        _add_four(to, q[k, h], q[k, h + 1], q[k, h + 2], q[k, h + 3], of0, of1, of2, of3)
+        q0, q1, q2, q3 = q[row + h], q[row + h + 1], q[row + h + 2], q[row + h + 3]
+        _add_four(up, to, q0, q1, q2, q3, up, of, of + size, of + 2 * size, of + 3 * size, width)
         h += 4
+        of += 4 * size
     while h < high:
-        _add(to, q[k, h], up[h, left_low:left_high])
+        _add(up, to, q[row + h], up, of, width)
         h += 1
+        of += size
 
 
 @njit(nogil=True)
-def _copy(a: Any, b: Any, n: int, low: int, high: int) -> None:
+def _copy(a: Any, base: int, to: int, size: int, n: int, low: int, high: int) -> None:
     for m in range(low, high):
-        to, of = b[m, low:high], a[m, low:high]
-        for h in range(high - low):
-            to[h] = of[h]
-        b[m, n] = a[m, n]
+        of, at = uint64(base + m * size), uint64(to + m * size)
+        for h in range(uint64(low), uint64(high)):
+            a[at + h] = a[of + h]
+        a[to + m * size + n] = a[base + m * size + n]
 
 
 @njit(nogil=True)
-def fill_up(a: Any, q: Any, n: int, with_root: bool, up: Any, plan: Any, losses: Any, ds: Any) -> Any:
-    """All of ``up`` from the weights ``a[0]``. Returns (log Z without the shifts, whether floats sufficed)."""
+def _pair(a: Any, base: int, size: int, n: int, low: int, with_root: bool, up: Any) -> Any:
+    """``up`` for a stretch of two words. Returns (the lesser product of what is below 1 of both d, their product)."""
+    x, y = base + low * size, base + (low + 1) * size
+    by_x, by_y, root_x, root_y = a[y + low], a[x + low + 1], a[x + n], a[y + n]
+    d_x, d_y = by_y + (root_x if with_root else 0.0), by_x + (root_y if with_root else 0.0)
+    if not (d_x > 0 and d_y > 0):
+        return 0.0, 0.0
+    x_up, y_up = root_x / d_x, root_y / d_y
+    up[low * size + low], up[low * size + low + 1] = 0.0, x_up
+    up[(low + 1) * size + low], up[(low + 1) * size + low + 1] = y_up, 0.0
+    last_x, last_y = root_x + by_y * y_up, root_y + by_x * x_up
+    loss = min(min(d_x, 1.0) * min(last_y, 1.0), min(d_y, 1.0) * min(last_x, 1.0))
+    return loss, d_x * last_y
+
+
+@njit(nogil=True)
+def fill_up(a: Any, q: Any, size: int, n: int, with_root: bool, up: Any, plan: Any, losses: Any, ds: Any) -> Any:
+    """All of ``up`` from the weights, the first of the matrices in ``a``, which follow each other, rows of ``size``.
+
+    Returns (log Z without the shifts, whether floats sufficed).
+    """
+    area = size * size
     losses[0], log_z = 1.0, 0.0
-    for i in range(halving(n, plan)):
+    i, count = 0, halving(n, plan)
+    while i < count:
         task, depth, low, high = plan[i]
-        mid = (low + high) // 2
-        if task == LEAF:
-            up[low, low] = 0.0
-            if high == n:
-                log_z += np.log(a[depth, low, n])
-            if not losses[depth] * min(a[depth, low, n], 1.0) > LEAST:
+        here, mid = depth * area, (low + high) // 2
+        i += 1
+        if high - low <= 2:
+            if task == LEAF:
+                up[low * size + low] = 0.0
+                loss = product = a[here + low * size + n]
+            else:
+                loss, product = _pair(a, here, size, n, low, with_root, up)
+                i += 4  # its leaves and the ways back are done
+            if not losses[depth] * min(loss, 1.0) > LEAST:
                 return log_z, False
+            log_z += np.log(product) if high == n else 0.0
             continue
         if task == DOWN:
             for k in range(mid - 1, low - 1, -1):
-                _come_back(k, n, k + 1, high, mid, high, q[depth], up)
+                _come_back(k, n, k + 1, high, mid, high, q, here, size, up)
         elif task == BACK:
             for k in range(mid, high):
-                _come_back(k, n, low, k, low, mid, q[depth], up)
+                _come_back(k, n, low, k, low, mid, q, here, size, up)
             continue
-        _copy(a[depth], a[depth + 1], n, low, high)
-        count = _eliminate(a[depth + 1], n, low, mid, high, task == UP, with_root, q[depth], ds)
-        loss, log_d = _lost(ds, count)
+        _copy(a, here, here + area, size, n, low, high)
+        loss, log_d = _lost(ds, _eliminate(a, here + area, size, n, low, mid, high, task == UP, with_root, q, here, ds))
         losses[depth + 1] = losses[depth] * loss
         if not losses[depth + 1] > LEAST:
             return log_z, False
-        if task == UP and high == n:
-            log_z += log_d
+        log_z += log_d if task == UP and high == n else 0.0
     return log_z, True
 
 
@@ -214,58 +252,67 @@ def _lost(ds: Any, count: int) -> Any:
 
 
 @njit(nogil=True, fastmath=set(SUMS), error_model="numpy")
-def _chances(x: Any, w: Any, n: int, up: Any, norms: Any, chances: Any) -> bool:
+def _chances(x: Any, w: Any, n: int, up: Any, size: int, norms: Any, chances: Any) -> bool:
     """The probabilities of arcs; ``norms`` is scratch. Returns whether floats sufficed."""
-    for m in range(n):
-        norms[m] = w[0, m + 1]
+    words = uint64(n)
+    for m in range(words):
+        norms[m] = w[0, m + uint64(1)]
     for h in range(n):
-        weight, chance = w[h + 1, 1 : n + 1], up[h, :n]
-        for m in range(n):
-            norms[m] += weight[m] * chance[m]
-    for m in range(n):
+        row, weight = uint64(h * size), w[h + 1]
+        for m in range(words):
+            norms[m] += weight[m + uint64(1)] * up[row + m]
+    for m in range(words):
         norms[m] = 1 / norms[m]
     small = 0
     for h in range(n + 1):
-        score, weight, result = x[h, 1 : n + 1], w[h, 1 : n + 1], chances[h, 1 : n + 1]
-        chance = up[max(h - 1, 0), :n]
-        for m in range(n):
-            share = weight[m] * (chance[m] if h > 0 else 1.0)
-            result[m] = share * norms[m]
-            small += (score[m] > -np.inf) & (not (share > TINY and result[m] > TINY))
+        row, weight, score, result = uint64(max(h - 1, 0) * size), w[h], x[h], chances[h]
+        result[0] = 0.0
+        for m in range(words):
+            to = m + uint64(1)
+            share = weight[to] * (up[row + m] if h > 0 else 1.0)
+            result[to] = share * norms[m]
+            small += (score[to] > -np.inf) & (not (share > TINY and share * norms[m] > TINY))
     return small == 0
 
 
-@compiled("3", "i1", "b", "i", "i", "b", "1", "3", "b1")
+@compiled("3", "i1", "b", "i", "i", "b", "d1", "3", "b1")
 def sum_rows(
     arcs: Any, lengths: Any, single_root: bool, low: int, high: int, both_ways: bool, log_z: Any, chances: Any,
     exact: Any,
 ) -> None:  # fmt: skip
     """log Z of the rows ``low`` to ``high`` and whether floats sufficed for it.
 
-    With ``both_ways`` also the probabilities of arcs, which must be 0 before.
+    With ``both_ways`` also the probabilities of arcs, which are to be 0 before beyond the lengths.
     """
     size, depths = arcs.shape[1], 1
     while 1 << (depths - 1) < size:
         depths += 1
-    x, w, up = np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
-    a, q = np.zeros((depths, size, size)), np.zeros((depths, size, size))
+    x, w, up = np.empty((size, size)), np.empty((size, size)), np.empty(size * size)
+    a, q = np.empty(depths * size * size), np.empty(depths * size * size)
     ds, losses, plan = np.empty(size), np.empty(depths), np.empty((4 * size, 4), np.int64)
     for r in range(low, high):
         n = lengths[r]
         shift = level(arcs[r], n, single_root, x, ds)
         weigh(x, n, 0.0, False, w, plan)
-        for h in range(n + 1):
-            for m in range(n):
-                a[0, m, h - 1 if h > 0 else n] = w[h, m + 1]
+        lay_out(w, n, size, a)
         if both_ways:
-            log_z[r], exact[r] = fill_up(a, q, n, not single_root, up, plan, losses, ds)
-            if exact[r]:
-                exact[r] = _chances(x, w, n, up, ds, chances[r])
+            log_z[r], exact[r] = fill_up(a, q, size, n, not single_root, up, plan, losses, ds)
+            if exact[r] and n > 0:
+                exact[r] = _chances(x, w, n, up, size, ds, chances[r])
         elif n > 0:
-            _eliminate(a[0], n, 0, n - 1, n, True, not single_root, q[0], ds)
-            ds[n - 1] = a[0, n - 1, n]
+            _eliminate(a, 0, size, n, 0, n - 1, n, True, not single_root, q, 0, ds)
+            ds[n - 1] = a[(n - 1) * size + n]
             loss, log_z[r] = _lost(ds, n)
             exact[r] = loss > LEAST
         else:
             log_z[r], exact[r] = 0.0, True
         log_z[r] += shift
+
+
+@njit(nogil=True)
+def lay_out(w: Any, n: int, size: int, a: Any) -> None:
+    """The weights in the numbering of this file."""
+    for h in range(n + 1):
+        to = h - 1 if h > 0 else n
+        for m in range(n):
+            a[m * size + to] = w[h, m + 1]

@@ -64,13 +64,13 @@ def _drawn(reach: Any, state: Any) -> int:
 
 
 @njit(nogil=True, fastmath=set(SUMS))
-def _steps(w: Any, n: int, root: int, a: Any, q: Any, up: Any, plan: Any, losses: Any, ds: Any) -> float:
+def _steps(w: Any, size: int, n: int, root: int, a: Any, q: Any, up: Any, plan: Any, losses: Any, ds: Any) -> float:
     """The expected number of steps of all walks up to ``root``; infinite where floats do not suffice to tell."""
     for m in range(n):
         for h in range(n):
-            a[0, m, h] = 0.0 if m + 1 == root or h + 1 == root or h == m else w[h + 1, m + 1]
-        a[0, m, n] = 1.0 if m + 1 == root else w[root, m + 1]
-    if not fill_up(a, q, n, True, up, plan, losses, ds)[1]:
+            a[m * size + h] = 0.0 if m + 1 == root or h + 1 == root or h == m else w[h + 1, m + 1]
+        a[m * size + n] = 1.0 if m + 1 == root else w[root, m + 1]
+    if not fill_up(a, q, size, n, True, up, plan, losses, ds)[1]:
         return np.inf
     steps = 0.0
     for m in range(n):
@@ -79,7 +79,7 @@ def _steps(w: Any, n: int, root: int, a: Any, q: Any, up: Any, plan: Any, losses
             for h in range(n):
                 if h + 1 != root:
                     total += w[h + 1, m + 1]
-                    leaving += w[h + 1, m + 1] * up[h, m]
+                    leaving += w[h + 1, m + 1] * up[h * size + m]
             steps += total / leaving if leaving > 0 else np.inf
     return steps
 
@@ -180,8 +180,8 @@ def walk_rows(
     size, depths = arcs.shape[1], 1
     while 1 << (depths - 1) < size:
         depths += 1
-    x, w, up, reach = np.empty((4, size, size))
-    a, q = np.zeros((depths, size, size)), np.zeros((depths, size, size))
+    x, w, reach = np.empty((3, size, size))
+    a, q, up = np.empty(depths * size * size), np.empty(depths * size * size), np.empty(size * size)
     ds, losses, plan = np.empty(size), np.empty(depths), np.empty((4 * size, 4), np.int64)
     steps, inside, state = np.empty(size), np.empty(size, np.bool_), np.empty(1, np.uint64)
     for r in range(low, high):
@@ -198,7 +198,7 @@ def walk_rows(
             state[0] = seeds[s, r]
             root = _drawn(roots[r, : n + 1], state) if single_root else 0
             if steps[root] < 0:
-                steps[root] = _steps(w, n, root, a, q, up, plan, losses, ds)
+                steps[root] = _steps(w, size, n, root, a, q, up, plan, losses, ds)
             left[s, r] = not steps[root] < STEPS * n * n
             if not left[s, r]:
                 _walk_up(n, root, reach[:, : n + 1], state, heads[s, r], inside)

@@ -194,7 +194,7 @@ def prepare(x: Any, n: int, single_root: bool, w: Any, core: Any, a: Any) -> boo
     return some_core or not single_root
 
 
-@compiled("3", "i1", "b", "i", "i", "b", "1", "3", "b1")
+@compiled("3", "i1", "b", "i", "i", "b", "d1", "3", "b1")
 def rescue_rows(
     arcs: Any, lengths: Any, single_root: bool, low: int, high: int, both_ways: bool, log_z: Any, chances: Any,
     exact: Any,
