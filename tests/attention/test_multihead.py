@@ -117,3 +117,24 @@ def test_rotary_attention_depends_on_the_difference_of_positions_alone() -> None
     own_half = half[:, None] == half
     y = attention(twice, twice, own_half[None])
     torch.testing.assert_close(y[:, 3:], y[:, :3], atol=1e-12, rtol=0)
+
+
+def test_shared_heads_equal_heads_whose_weights_are_the_same() -> None:
+    grouped = MultiHeadAttention(8, 4, n_kv_heads=2).double().eval()
+    full = MultiHeadAttention(8, 4).double().eval()
+    with torch.no_grad():
+        for name in ("query", "output"):
+            getattr(full, name).load_state_dict(getattr(grouped, name).state_dict())
+        for name in ("keys", "values"):
+            for part in ("weight", "bias"):
+                heads = getattr(getattr(grouped, name), part).unflatten(0, (2, 2))  # head, feature
+                getattr(getattr(full, name), part).copy_(heads[[0, 0, 1, 1]].flatten(0, 1))
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    torch.testing.assert_close(grouped(x, x), full(x, x))
+    torch.testing.assert_close(grouped.causal(x), full.causal(x))
+    torch.testing.assert_close(grouped.with_weights(x, x), full.with_weights(x, x))
+
+
+def test_heads_of_keys_must_divide_the_heads() -> None:
+    with pytest.raises(ShapeError, match="n_heads = 4 cannot share n_kv_heads = 3"):
+        MultiHeadAttention(8, 4, n_kv_heads=3)

@@ -4,18 +4,21 @@ r"""Attention with several heads.
            \qquad y = [\mathrm{head}_1; \dots; \mathrm{head}_h] W^O
 
 Vaswani et al. 2017, section 3.2. Time O((t + s) d² + t s d). Runs on torch's fused
-``scaled_dot_product_attention``; only when the weights are asked for are they formed.
+``scaled_dot_product_attention``; only when the weights are asked for are they formed. With fewer heads of keys and
+values than of queries, neighbouring heads share theirs (Ainslie et al. 2023): less memory and time for a decoder.
 """
 
 from __future__ import annotations
 
 import math
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catena.attention.attend import Attended
+from catena.attention.cache import KeyValueCache
 from catena.errors import ShapeError
 from catena.numerics import masked_softmax
 
@@ -24,6 +27,7 @@ class MultiHeadAttention(nn.Module):
     """Queries of size ``d`` look at keys of size ``d_keys`` (``d`` if omitted), with ``n_heads`` heads.
 
     Args:
+        n_kv_heads: heads of the keys and values; ``n_heads`` if omitted, which it must divide.
         rotate: applied to queries and keys of each head, for rotary positions.
         dropout: probability with which a weight is dropped in training.
     """
@@ -34,18 +38,26 @@ class MultiHeadAttention(nn.Module):
         n_heads: int,
         *,
         d_keys: int | None = None,
+        n_kv_heads: int | None = None,
         dropout: float = 0.0,
         rotate: nn.Module | None = None,
     ) -> None:
         super().__init__()
+        n_kv_heads = n_kv_heads or n_heads
         if d % n_heads:
             raise ShapeError(f"d = {d} cannot be shared by n_heads = {n_heads}: choose a d that n_heads divides")
-        self.d, self.n_heads, self.dropout = d, n_heads, dropout
+        if n_heads % n_kv_heads:
+            raise ShapeError(
+                f"n_heads = {n_heads} cannot share n_kv_heads = {n_kv_heads}: choose a number that divides n_heads"
+            )
+        self.d, self.n_heads, self.n_kv_heads, self.dropout = d, n_heads, n_kv_heads, dropout
+        self.d_head = d // n_heads
         self.query = nn.Linear(d, d)
-        self.keys = nn.Linear(d_keys or d, d)
-        self.values = nn.Linear(d_keys or d, d)
+        self.keys = nn.Linear(d_keys or d, n_kv_heads * self.d_head)
+        self.values = nn.Linear(d_keys or d, n_kv_heads * self.d_head)
         self.output = nn.Linear(d, d)
         self.rotate = rotate
+        self._joined: tuple[tuple[int, ...], Tensor, Tensor] | None = None
         for layer in (self.query, self.keys, self.values, self.output):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -58,13 +70,49 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "b t d"]:
         """A query that ``mask`` lets look at nothing gets the bias of the output map alone."""
         q, k, v = self._heads(query, keys)
-        dropout = self.dropout if self.training else 0.0
         if mask is None:
-            return self._join(F.scaled_dot_product_attention(q, k, v, dropout_p=dropout))
+            return self._join(self._attend(q, k, v))
         # Backends differ on a row without keys: let it look everywhere, and drop what it finds.
         blind = ~mask.any(-1, keepdim=True)
-        found = F.scaled_dot_product_attention(q, k, v, attn_mask=(mask | blind)[:, None], dropout_p=dropout)
+        found = self._attend(q, k, v, (mask | blind)[:, None])
         return self._join(found.masked_fill(blind[:, None], 0.0))
+
+    def causal(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
+        """Every position looks at itself and those before it, in one fused call that forms no mask."""
+        q, k, v = self._heads(x, x)
+        return self._join(self._attend(q, k, v, causal=True))
+
+    def continued(
+        self, x: Float[Tensor, "b t d"], cache: KeyValueCache, layer: int, mask: Bool[Tensor, "#b t s"] | None
+    ) -> Float[Tensor, "b t d"]:
+        """As :meth:`causal`, for positions that come after those of a cache.
+
+        Args:
+            cache: grown by the ``t`` positions; their keys and values are written into it. No gradient flows into
+                the past.
+            layer: where in the cache.
+            mask: the cache's own mask, made once for all layers.
+        """
+        t = x.shape[1]
+        start = cache.used - t if cache.begins is None else cache.used - t - cache.begins
+        with_gradient = torch.is_grad_enabled()
+        q, k, v = self._heads(x, x, start) if with_gradient else self._heads_at_once(x, start)
+        cache.write(layer, k.detach(), v.detach())
+        whole = t == cache.used
+        if not (with_gradient and whole):
+            past_k, past_v = cache.read(layer)
+            if with_gradient:
+                k = torch.cat((past_k[:, :, :-t], k), dim=2)
+                v = torch.cat((past_v[:, :, :-t], v), dim=2)
+            else:
+                k, v = past_k, past_v
+        if whole and t > 1 and cache.begins is None:
+            return self._join(self._attend(q, k, v, causal=True))
+        if t == 1 and mask is None and self.n_kv_heads < self.n_heads:
+            # Heads that share keys look at them as if they were so many queries of one head.
+            shared = q.view(len(q), self.n_kv_heads, -1, self.d_head)
+            return self._join(F.scaled_dot_product_attention(shared, k, v).view_as(q))
+        return self._join(self._attend(q, k, v, None if mask is None else mask[:, None]))
 
     def with_weights(
         self,
@@ -75,14 +123,45 @@ class MultiHeadAttention(nn.Module):
         """As the forward pass without dropout, with the weights of each head, ``b h t s``, beside the
         result."""
         q, k, v = self._heads(query, keys)
-        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d // self.n_heads)
+        k, v = self._for_every_head(k), self._for_every_head(v)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_head)
         weights = masked_softmax(scores, None if mask is None else mask[:, None])
         return Attended(self._join(weights @ v), weights)
 
-    def _heads(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        k, v = self._for_every_head(k), self._for_every_head(v)
+        dropout = self.dropout if self.training else 0.0
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)
+
+    def _for_every_head(self, x: Float[Tensor, "b g s d_head"]) -> Float[Tensor, "b h s d_head"]:
+        return x if self.n_kv_heads == self.n_heads else x.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1)
+
+    def _heads(
+        self, query: Tensor, keys: Tensor, start: int | Tensor = 0
+    ) -> tuple[Float[Tensor, "b h t d_head"], Float[Tensor, "b g s d_head"], Float[Tensor, "b g s d_head"]]:
         projected = self.query(query), self.keys(keys), self.values(keys)
-        q, k, v = (x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for x in projected)  # b h t d
-        return (q, k, v) if self.rotate is None else (self.rotate(q), self.rotate(k), v)
+        q, k, v = (x.unflatten(-1, (-1, self.d_head)).transpose(1, 2) for x in projected)  # b h t d
+        return (q, k, v) if self.rotate is None else (self.rotate(q, start), self.rotate(k, start), v)
+
+    def _heads_at_once(self, x: Float[Tensor, "b t d"], start: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As :meth:`_heads`, in one product: where a step is short, it is the number of calls that takes time."""
+        heads = F.linear(x, *self._joined_maps()).unflatten(-1, (-1, self.d_head)).transpose(1, 2)
+        turned, v = heads.split((self.n_heads + self.n_kv_heads, self.n_kv_heads), dim=1)
+        if self.rotate is not None:
+            turned = self.rotate(turned, start)
+        return *turned.split((self.n_heads, self.n_kv_heads), dim=1), v
+
+    def _joined_maps(self) -> tuple[Tensor, Tensor]:
+        """The maps to queries, keys and values as one, made again whenever one of them has changed."""
+        maps = (self.query, self.keys, self.values)
+        parts = [p for layer in maps for p in (layer.weight, layer.bias)]
+        now = tuple(n for p in parts for n in (p.data_ptr(), 0 if p.is_inference() else p._version))
+        if self._joined is None or self._joined[0] != now:
+            with torch.inference_mode(False), torch.no_grad():
+                weight = torch.cat([layer.weight.detach() for layer in maps])
+                bias = torch.cat([layer.bias.detach() for layer in maps])
+            self._joined = now, weight, bias
+        return self._joined[1], self._joined[2]
 
     def _join(self, heads: Float[Tensor, "b h t d_head"]) -> Float[Tensor, "b t d"]:
         return self.output(heads.transpose(1, 2).flatten(-2))

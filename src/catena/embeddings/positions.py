@@ -10,16 +10,21 @@ r"""Positions: what tells a model without recurrence where in the sequence a vec
   angle :math:`i / 10000^{2j/d}`.
 
 Time O(t d). Positions count from 0; ``start`` is the position of the first vector, for a decoder that goes
-on.
+on: one for all sequences, or one for each on the first axis.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.errors import ShapeError
+
+Start = int | Int[Tensor, " b"]
+"""The position of the first vector."""
 
 
 class SinusoidalPositions(nn.Module):
@@ -28,11 +33,14 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, d: int, base: float = 10000.0) -> None:
         super().__init__()
         self.d, self.base = d, base
+        self._table = _Table(self._waves)
 
-    def forward(self, x: Float[Tensor, "*batch t d"], start: int = 0) -> Float[Tensor, "*batch t d"]:
-        angles = _angles(start, x.shape[-2], self.d, self.base, x.device)
-        waves = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # t d, or one more where d is odd
-        return x + waves[:, : self.d].to(x.dtype)
+    def forward(self, x: Float[Tensor, "*batch t d"], start: Start = 0) -> Float[Tensor, "*batch t d"]:
+        return x + self._table.rows(start, x)
+
+    def _waves(self, n: int, device: torch.device) -> Float[Tensor, "n d"]:
+        angles = _angles(n, self.d, self.base, device)
+        return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)[:, : self.d]
 
 
 class LearnedPositions(nn.Module):
@@ -44,15 +52,15 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(torch.empty(max_length, d))
         nn.init.normal_(self.weight, std=0.02)
 
-    def forward(self, x: Float[Tensor, "*batch t d"], start: int = 0) -> Float[Tensor, "*batch t d"]:
-        end = start + x.shape[-2]
+    def forward(self, x: Float[Tensor, "*batch t d"], start: Start = 0) -> Float[Tensor, "*batch t d"]:
+        end = _last(start) + x.shape[-2]
         if end > self.max_length:
             raise ShapeError(
                 f"a sequence reaches position {end}, but the model learned only max_length = "
                 f"{self.max_length} positions: raise max_length and train again, "
                 "cut the text, or use sinusoidal or rotary positions"
             )
-        return x + self.weight[start:end].to(x.dtype)
+        return x + _rows(self.weight, start, x).to(x.dtype)
 
 
 class RotaryPositions(nn.Module):
@@ -64,16 +72,51 @@ class RotaryPositions(nn.Module):
         if d % 2:
             raise ShapeError(f"rotary positions turn pairs of features, so d must be even, but it is {d}")
         self.d, self.base = d, base
+        self._table = _Table(self._sines_and_cosines)
 
-    def forward(self, x: Float[Tensor, "*batch t d"], start: int = 0) -> Float[Tensor, "*batch t d"]:
-        angles = _angles(start, x.shape[-2], self.d, self.base, x.device)
-        sin, cos = angles.sin().to(x.dtype), angles.cos().to(x.dtype)
+    def forward(self, x: Float[Tensor, "*batch t d"], start: Start = 0) -> Float[Tensor, "*batch t d"]:
+        sin, cos = self._table.rows(start, x).chunk(2, dim=-1)
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 
+    def _sines_and_cosines(self, n: int, device: torch.device) -> Float[Tensor, "n d"]:
+        angles = _angles(n, self.d, self.base, device)
+        return torch.cat((angles.sin(), angles.cos()), dim=-1)
 
-def _angles(start: int, t: int, d: int, base: float, device: torch.device) -> Float[Tensor, "t half"]:
-    """``angles[i, j]`` = (start + i) / base^(2j/d), in double precision where the device has it."""
+
+class _Table:
+    """Rows for positions, made once and kept: a step of a decoder asks for one row at a time."""
+
+    def __init__(self, make: Callable[[int, torch.device], Tensor]) -> None:
+        self.make = make
+        self.kept: Tensor | None = None
+
+    def rows(self, start: Start, x: Float[Tensor, "*batch t d"]) -> Tensor:
+        """The rows of the positions of ``x``, to be added to it or multiplied with it."""
+        end = _last(start) + x.shape[-2]
+        kept = self.kept
+        if kept is None or len(kept) < end or kept.device != x.device or kept.dtype != x.dtype:
+            # Kept rows may serve a training step after a prediction, so they must not belong to inference mode.
+            with torch.inference_mode(False), torch.no_grad():
+                kept = self.make(max(2 * end, 64), x.device).to(x.dtype)
+            self.kept = kept
+        return _rows(kept, start, x)
+
+
+def _rows(table: Float[Tensor, "n d"], start: Start, x: Float[Tensor, "*batch t d"]) -> Tensor:
+    t = x.shape[-2]
+    if isinstance(start, int):
+        return table[start : start + t]
+    found = table[start[:, None] + torch.arange(t, device=start.device)]  # b t d
+    return found.view(found.shape[0], *(1,) * (x.ndim - 3), t, -1)
+
+
+def _last(start: Start) -> int:
+    return start if isinstance(start, int) else int(start.max()) if len(start) else 0
+
+
+def _angles(n: int, d: int, base: float, device: torch.device) -> Float[Tensor, "n half"]:
+    """``angles[i, j]`` = i / base^(2j/d), in double precision where the device has it."""
     dtype = torch.float32 if device.type == "mps" else torch.float64
     rates = base ** -(torch.arange(0, d, 2, device=device, dtype=dtype) / d)
-    return torch.arange(start, start + t, device=device, dtype=dtype)[:, None] * rates
+    return torch.arange(n, device=device, dtype=dtype)[:, None] * rates

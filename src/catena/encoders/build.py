@@ -14,8 +14,10 @@ from catena.embeddings.positions import LearnedPositions, RotaryPositions, Sinus
 from catena.encoders import pooling
 from catena.encoders.activations import build_activation
 from catena.encoders.base import Encoder
+from catena.encoders.causal import CausalEncoder, causal
 from catena.encoders.cells import CoupledLSTM, Elman, GRUResetFirst, Leaky, PeepholeLSTM, Recurrence
 from catena.encoders.convolution import Convolution, ConvolutionLayer
+from catena.encoders.dilated import Dilated
 from catena.encoders.fused import FusedRecurrence
 from catena.encoders.highway import Highway, HighwayLayer
 from catena.encoders.initialise import initialise
@@ -24,6 +26,7 @@ from catena.encoders.recurrent import Recurrent
 from catena.encoders.self_attentive import SelfAttentiveRecurrent
 from catena.encoders.settings import (
     ConvolutionSettings,
+    DilatedSettings,
     EncoderSettings,
     HighwaySettings,
     PoolingSettings,
@@ -44,12 +47,18 @@ def build_encoder(settings: EncoderSettings, d_in: int) -> Encoder:
     return ENCODERS[settings.kind](settings, d_in)
 
 
+def build_causal(settings: EncoderSettings, d_in: int) -> CausalEncoder:
+    """The encoder of these settings, which must be one that reads step by step."""
+    return causal(build_encoder(settings, d_in))
+
+
 @ENCODERS.register("recurrent")
 def build_recurrent(settings: RecurrentSettings, d_in: int) -> Recurrent:
     """Stacked recurrences, in one direction or both."""
 
     def make(d_in: int, layer: int) -> Recurrence:
         recurrence = build_recurrence(settings, d_in)
+        recurrence.weight_dropout = settings.weight_dropout
         initialise(recurrence, settings.init, layer, settings.forget_bias)
         return recurrence
 
@@ -60,6 +69,7 @@ def build_recurrent(settings: RecurrentSettings, d_in: int) -> Recurrent:
         bidirectional=settings.bidirectional,
         connections=settings.connections,
         dropout=settings.dropout,
+        locked=settings.locked,
     )
 
 
@@ -127,6 +137,19 @@ def build_text_convolution(settings: TextConvolutionSettings, d_in: int) -> Text
     )
 
 
+@ENCODERS.register("dilated")
+def build_dilated(settings: DilatedSettings, d_in: int) -> Dilated:
+    """Causal convolution with gaps."""
+    return Dilated(
+        d_in,
+        settings.d,
+        window=settings.window,
+        n_layers=settings.n_layers,
+        n_blocks=settings.n_blocks,
+        dropout=settings.dropout,
+    )
+
+
 @ENCODERS.register("highway")
 def build_highway(settings: HighwaySettings, d_in: int) -> Highway:
     """Highway layers of the input's own size."""
@@ -144,7 +167,13 @@ def build_transformer(settings: TransformerSettings, d_in: int) -> Transformer:
     for i in range(settings.n_layers):
         rotate = RotaryPositions(settings.d // settings.n_heads) if settings.positions == "rotary" else None
         layer = TransformerLayer(
-            MultiHeadAttention(settings.d, settings.n_heads, dropout=settings.dropout, rotate=rotate),
+            MultiHeadAttention(
+                settings.d,
+                settings.n_heads,
+                n_kv_heads=settings.n_kv_heads,
+                dropout=settings.dropout,
+                rotate=rotate,
+            ),
             settings.d_feed,
             build_activation(settings.activation),
             norm_first=settings.norm == "pre",

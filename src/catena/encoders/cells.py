@@ -6,6 +6,9 @@ then costs O(g d²) for each sequence, with g gates. Those that torch has in fus
 
 The blocks of ``weight_x``, ``weight_h`` and ``bias`` stand in the order that each class names. σ is the
 logistic function, ∘ the product by elements; h_0 = c_0 = 0 unless a state is given.
+
+``weight_dropout`` drops recurrent weights, the same for all steps of a call (Wan et al. 2013; Merity et al. 2018,
+section 2): noise that a long sequence cannot average away.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ class Recurrence(nn.Module, ABC):
     d_in: int
     d: int
     n_states: int
+    weight_dropout: float
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
@@ -62,20 +66,22 @@ class StepRecurrence(Recurrence):
     def __init__(self, d_in: int, d: int, n_gates: int, n_states: int) -> None:
         super().__init__()
         self.d_in, self.d, self.n_gates, self.n_states = d_in, d, n_gates, n_states
+        self.weight_dropout = 0.0
         bound = 1 / math.sqrt(d)
         self.weight_x = nn.Parameter(torch.empty(n_gates * d, d_in).uniform_(-bound, bound))
         self.weight_h = nn.Parameter(torch.empty(n_gates * d, d).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(n_gates * d).uniform_(-bound, bound))
 
     @abstractmethod
-    def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
-        """One step, from W_x x + b of all gates and the state before it."""
+    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
+        """One step, from W_x x + b of all gates and the state before it; ``weight_h`` as it is in this call."""
 
     def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
         state = state or self.start(x.shape[1], x)
         outputs = []
+        weight_h = F.dropout(self.weight_h, self.weight_dropout, self.training)
         for projected in F.linear(x, self.weight_x, self.bias).unbind(0):
-            state = self.step(projected, state)
+            state = self.step(projected, state, weight_h)
             outputs.append(state[0])
         return torch.stack(outputs), state
 
@@ -102,8 +108,8 @@ class Elman(StepRecurrence):
         super().__init__(d_in, d, n_gates=1, n_states=1)
         self.activation = activation
 
-    def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
-        return (self.activation(torch.addmm(projected, state[0], self.weight_h.t())),)
+    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
+        return (self.activation(torch.addmm(projected, state[0], weight_h.t())),)
 
 
 class Leaky(StepRecurrence):
@@ -119,9 +125,9 @@ class Leaky(StepRecurrence):
         self.leak = leak
         self.leak_logit = nn.Parameter(torch.full((d,), math.log(leak / (1 - leak)))) if learn_leak else None
 
-    def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
+    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
         (h,) = state
-        new = self.activation(torch.addmm(projected, h, self.weight_h.t()))
+        new = self.activation(torch.addmm(projected, h, weight_h.t()))
         return (torch.lerp(h, new, self.leak if self.leak_logit is None else self.leak_logit.sigmoid()),)
 
 
@@ -145,9 +151,9 @@ class PeepholeLSTM(StepRecurrence):
         bound = 1 / math.sqrt(d)
         self.peepholes = nn.Parameter(torch.empty((3 * d, d) if self.full else 3 * d).uniform_(-bound, bound))
 
-    def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
+    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
         h, c = state
-        gates = torch.addmm(projected, h, self.weight_h.t())
+        gates = torch.addmm(projected, h, weight_h.t())
         before, after = self.peepholes.split([2 * self.d, self.d])
         i, f = torch.sigmoid(gates[:, : 2 * self.d] + self._look(c, before)).chunk(2, dim=1)
         c = f * c + i * torch.tanh(gates[:, 2 * self.d : 3 * self.d])
@@ -183,9 +189,9 @@ class CoupledLSTM(StepRecurrence):
     def __init__(self, d_in: int, d: int) -> None:
         super().__init__(d_in, d, n_gates=3, n_states=2)
 
-    def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
+    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
         h, c = state
-        gates = torch.addmm(projected, h, self.weight_h.t())
+        gates = torch.addmm(projected, h, weight_h.t())
         f, o = torch.sigmoid(gates[:, : 2 * self.d]).chunk(2, dim=1)
         c = torch.lerp(torch.tanh(gates[:, 2 * self.d :]), c, f)
         return o * torch.tanh(c), c
@@ -209,9 +215,9 @@ class GRUResetFirst(StepRecurrence):
     def __init__(self, d_in: int, d: int) -> None:
         super().__init__(d_in, d, n_gates=3, n_states=1)
 
-    def step(self, projected: Float[Tensor, "b gates"], state: State) -> State:
+    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
         (h,) = state
-        to_gates, to_new = self.weight_h.split([2 * self.d, self.d])
+        to_gates, to_new = weight_h.split([2 * self.d, self.d])
         z, r = torch.sigmoid(torch.addmm(projected[:, : 2 * self.d], h, to_gates.t())).chunk(2, dim=1)
         new = torch.tanh(torch.addmm(projected[:, 2 * self.d :], r * h, to_new.t()))
         return (torch.lerp(h, new, z),)

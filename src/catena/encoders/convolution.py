@@ -10,15 +10,16 @@ Time O(t w d_in filters) for each window.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.encoders.base import Encoder
+from catena.encoders.causal import CausalEncoder
 from catena.encoders.normalise import Norm
+from catena.encoders.tails import Tails, detach_tails, empty_tails, join_tails, read_on, select_tails
 
 
 class ConvolutionLayer(nn.Module):
@@ -38,7 +39,7 @@ class ConvolutionLayer(nn.Module):
         padding: Literal["same", "causal"] = "same",
     ) -> None:
         super().__init__()
-        self.d_out = filters * len(windows)
+        self.d_in, self.d_out = d_in, filters * len(windows)
         self.windows, self.causal = tuple(windows), padding == "causal"
         self.convolutions = nn.ModuleList(nn.Conv1d(d_in, filters, window) for window in windows)
         self.activation, self.norm = activation, norm
@@ -52,8 +53,15 @@ class ConvolutionLayer(nn.Module):
         features = self.norm(torch.cat(found, dim=1).transpose(1, 2), mask)
         return self.activation(features).masked_fill(~mask[..., None], 0.0)
 
+    def continued(self, x: Float[Tensor, "b s d_in"], t: int) -> Float[Tensor, "b t d_out"]:
+        """The last ``t`` positions of ``x``, which has as many before them as the largest window reaches."""
+        channels = x.transpose(1, 2)
+        found = [convolution(channels)[..., -t:] for convolution in self.convolutions]
+        features = torch.cat(found, dim=1).transpose(1, 2)
+        return self.activation(self.norm(features, features.new_ones(features.shape[:2], dtype=torch.bool)))
 
-class Convolution(Encoder):
+
+class Convolution(CausalEncoder):
     """Convolution layers one on the other; ``residual`` adds a layer's input where the sizes agree."""
 
     def __init__(
@@ -61,6 +69,8 @@ class Convolution(Encoder):
     ) -> None:
         super().__init__()
         self.d_in, self.d_out, self.residual = d_in, layers[-1].d_out, residual
+        self.tail_sizes = [(max(layer.windows) - 1, layer.d_in) for layer in layers]
+        self.looks_ahead = not all(layer.causal or max(layer.windows) == 1 for layer in layers)
         self.layers = nn.ModuleList(layers)
         self.dropout = nn.Dropout(dropout)
 
@@ -71,3 +81,25 @@ class Convolution(Encoder):
             above = layer(self.dropout(x) if i > 0 else x, mask)
             x = above + x if self.residual and above.shape == x.shape else above
         return x
+
+    def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> Tails:
+        self.check_causal()
+        return empty_tails(self.tail_sizes, b, device, dtype)
+
+    def continue_(self, x: Float[Tensor, "b t d_in"], state: Tails) -> tuple[Float[Tensor, "b t d_out"], Tails]:
+        t, tails = x.shape[1], []
+        for i, (layer, tail) in enumerate(zip(self.layers, state, strict=True)):
+            joined, after = read_on(tail, self.dropout(x) if i > 0 else x)
+            tails.append(after)
+            above = cast(ConvolutionLayer, layer).continued(joined, t)
+            x = above + x if self.residual and above.shape == x.shape else above
+        return x, tuple(tails)
+
+    def select(self, state: Tails, rows: Int[Tensor, " m"]) -> Tails:
+        return select_tails(state, rows)
+
+    def join(self, states: Sequence[Tails]) -> Tails:
+        return join_tails(states)
+
+    def detach(self, state: Tails) -> Tails:
+        return detach_tails(state)

@@ -13,10 +13,13 @@ forget gate of Gers et al. 2000; Cho et al. 2014. Time O(t g d²), with g gates.
 
 from __future__ import annotations
 
+import warnings
 from typing import Literal, cast
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from catena.encoders.cells import Recurrence, State
 
@@ -32,6 +35,7 @@ class FusedRecurrence(Recurrence):
     def __init__(self, name: FusedName, d_in: int, d: int) -> None:
         super().__init__()
         self.name, self.d_in, self.d = name, d_in, d
+        self.weight_dropout = 0.0
         self.n_states = 2 if name == "lstm" else 1
         self.n_gates = {"lstm": 4, "gru": 3}.get(name, 1)
         self.network: nn.RNNBase
@@ -43,12 +47,30 @@ class FusedRecurrence(Recurrence):
             self.network = nn.RNN(d_in, d, nonlinearity=name.removeprefix("elman_"))
 
     def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
+        if self.training and self.weight_dropout:
+            return self._with_dropped_weights(x, state or self.start(x.shape[1], x))
         if self.name == "lstm":
             given = None if state is None else (state[0][None], state[1][None])
             outputs, (h, c) = self.network(x, given)
             return outputs, (h[0], c[0])
         outputs, h = self.network(x, None if state is None else state[0][None])
         return outputs, (h[0],)
+
+    def _with_dropped_weights(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """The same call with some recurrent weights at 0, for this call alone."""
+        weight_h = cast(Tensor, self.network.weight_hh_l0)
+        dropped = F.dropout(weight_h, self.weight_dropout)
+        weights = [cast(Tensor, self.network.weight_ih_l0), dropped, *self.vectors()]
+        shape = (True, 1, 0.0, True, False, False)  # biases, layers, dropout, training, bidirectional, batch first
+        with warnings.catch_warnings():
+            # cuDNN wants its weights in one piece and copies them if they are not; that is cheap beside the call.
+            warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
+            if self.name == "lstm":
+                outputs, h, c = torch._VF.lstm(x, [state[0][None], state[1][None]], weights, *shape)
+                return outputs, (h[0], c[0])
+            run = {"gru": torch._VF.gru, "elman_tanh": torch._VF.rnn_tanh, "elman_relu": torch._VF.rnn_relu}[self.name]
+            outputs, h = run(x, state[0][None], weights, *shape)
+            return outputs, (h[0],)
 
     def input_blocks(self) -> list[Tensor]:
         return list(cast(Tensor, self.network.weight_ih_l0).chunk(self.n_gates))

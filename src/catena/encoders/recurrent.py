@@ -10,22 +10,29 @@ with g gates.
 Padding stands behind the real positions, where it cannot reach them; the backward direction reads each
 sequence reversed within its own length. This is exact, and for batches of like lengths faster than packed
 sequences.
+
+Between layers units are dropped anew at each step, or, ``locked``, the same ones at all steps of a sequence (Gal &
+Ghahramani 2016, variational dropout).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.encoders.base import Encoder
-from catena.encoders.cells import Recurrence
+from catena.encoders.causal import CausalEncoder
+from catena.encoders.cells import Recurrence, State
+from catena.encoders.dropout import Dropout
+
+States = tuple[State, ...]
+"""What each layer remembers."""
 
 
-class Recurrent(Encoder):
+class Recurrent(CausalEncoder):
     """A stack of recurrences.
 
     Args:
@@ -48,9 +55,11 @@ class Recurrent(Encoder):
         bidirectional: bool = False,
         connections: Literal["none", "residual", "skip"] = "none",
         dropout: float = 0.0,
+        locked: bool = False,
     ) -> None:
         super().__init__()
         self.d_in, self.bidirectional, self.connections = d_in, bidirectional, connections
+        self.looks_ahead = bidirectional
         self.forwards, self.backwards = nn.ModuleList(), nn.ModuleList()
         width = d_in
         for layer in range(1, n_layers + 1):
@@ -61,31 +70,58 @@ class Recurrent(Encoder):
                 self.backwards.append(make(wanted, layer))
             width = ahead.d * (2 if bidirectional else 1)
         self.d_out = width * (n_layers if connections == "skip" else 1)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout, time=0 if locked else None)
 
     def encode(
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
     ) -> Float[Tensor, "b t d_out"]:
-        first = below = x.transpose(0, 1).contiguous()  # t b d
         order = _reversed_rows(lengths, x.shape[1]) if self.bidirectional else None
+        return self._run(x, order, None)[0]
+
+    def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> States:
+        self.check_causal()
+        like = torch.empty(0, device=device, dtype=dtype)
+        return tuple(cast(Recurrence, recurrence).start(b, like) for recurrence in self.forwards)
+
+    def continue_(self, x: Float[Tensor, "b t d_in"], state: States) -> tuple[Float[Tensor, "b t d_out"], States]:
+        return self._run(x, None, state)
+
+    def whole(self, x: Float[Tensor, "b t d_in"]) -> Float[Tensor, "b t d_out"]:
+        self.check_causal()
+        return self._run(x, None, None)[0]
+
+    def select(self, state: States, rows: Int[Tensor, " m"]) -> States:
+        return tuple(tuple(part[rows] for part in layer) for layer in state)
+
+    def join(self, states: Sequence[States]) -> States:
+        layers = zip(*states, strict=True)
+        return tuple(tuple(torch.cat(parts) for parts in zip(*layer, strict=True)) for layer in layers)
+
+    def detach(self, state: States) -> States:
+        return tuple(tuple(part.detach() for part in layer) for layer in state)
+
+    def _run(
+        self, x: Float[Tensor, "b t d_in"], order: Int[Tensor, " n"] | None, states: States | None
+    ) -> tuple[Float[Tensor, "b t d_out"], States]:
+        first = below = x.transpose(0, 1).contiguous()  # t b d
         layers: list[tuple[Tensor, ...]] = []
+        after: list[State] = []
         for i in range(len(self.forwards)):
             read = self.dropout(below) if i > 0 else below
             if i > 0 and self.connections == "skip":
                 read = torch.cat((read, first), dim=-1)
-            layers.append(self._layer(i, read, order))
-            above = torch.cat(layers[-1], dim=-1)
+            ahead, state = self.forwards[i](read, states[i] if states else None)
+            after.append(state)
+            layers.append((ahead,) if order is None else (ahead, self._backward(i, read, order)))
+            above = torch.cat(layers[-1], dim=-1) if order is not None else ahead
             below = above + below if self.connections == "residual" and above.shape == below.shape else above
         if self.connections == "skip":
             below = torch.cat([states for direction in zip(*layers, strict=True) for states in direction], dim=-1)
-        return below.transpose(0, 1)
+        return below.transpose(0, 1), tuple(after)
 
-    def _layer(self, i: int, x: Float[Tensor, "t b d"], order: Int[Tensor, "n"] | None) -> tuple[Tensor, ...]:
-        ahead, _ = self.forwards[i](x)
-        if order is None:
-            return (ahead,)
+    def _backward(self, i: int, x: Float[Tensor, "t b d"], order: Int[Tensor, " n"]) -> Float[Tensor, "t b d_out"]:
         back, _ = self.backwards[i](_take_rows(x, order))
-        return ahead, _take_rows(back, order)
+        return _take_rows(back, order)
 
 
 def _reversed_rows(lengths: Int[Tensor, "b"], t: int) -> Int[Tensor, "n"]:

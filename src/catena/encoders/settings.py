@@ -63,6 +63,10 @@ class RecurrentSettings(Config):
     encoder's input to every layer and joins the states of all layers in the output."""
     dropout: Probability = 0.0
     """Probability of dropping a unit between two layers."""
+    locked: bool = False
+    """Drop the same units at every step of a sequence (variational dropout)."""
+    weight_dropout: Probability = 0.0
+    """Probability of dropping a recurrent weight, for all steps of a sequence alike."""
     init: InitName = "default"
     """First values of the weights. identity and orthogonal speak of the recurrent matrices."""
     forget_bias: float | None = 1.0
@@ -132,6 +136,23 @@ class ConvolutionSettings(Config):
     """Probability of dropping a unit between two layers."""
 
 
+class DilatedSettings(Config):
+    """Causal convolution with gaps that double from layer to layer, gates and ways round (WaveNet)."""
+
+    kind: Literal["dilated"] = "dilated"
+    """A dilated causal convolution."""
+    d: int = Field(128, gt=0)
+    """Features of each vector between the layers, and of the output."""
+    window: int = Field(2, ge=2)
+    """Positions that a window reads, with gaps between them."""
+    n_layers: int = Field(6, gt=0)
+    """Layers of a block; their gaps are 1, 2, 4, …"""
+    n_blocks: int = Field(1, gt=0)
+    """Blocks, each beginning again with gap 1."""
+    dropout: Probability = 0.0
+    """Probability of dropping a gated unit."""
+
+
 class TextConvolutionSettings(Config):
     """Convolution and the largest value of each filter over time: one vector for a whole text."""
 
@@ -177,6 +198,8 @@ class TransformerSettings(Config):
     """Features of each vector between the layers."""
     n_heads: int = Field(4, gt=0)
     """Heads of the attention."""
+    n_kv_heads: int | None = Field(None, gt=0)
+    """Heads of keys and values, shared by neighbouring heads; if not set, as many as n_heads."""
     n_layers: int = Field(2, gt=0)
     """Layers."""
     d_feed: int = Field(512, gt=0)
@@ -205,6 +228,11 @@ class TransformerSettings(Config):
                 f"d = {self.d} cannot be shared by n_heads = {self.n_heads}: "
                 f"choose a d that n_heads divides, such as {near}"
             )
+        if self.n_kv_heads is not None and self.n_heads % self.n_kv_heads:
+            raise ValueError(
+                f"n_kv_heads = {self.n_kv_heads} must divide n_heads = {self.n_heads}, so that each is shared by as "
+                f"many: choose one of {', '.join(str(n) for n in range(1, self.n_heads + 1) if self.n_heads % n == 0)}"
+            )
         if self.positions == "rotary" and self.d // self.n_heads % 2:
             raise ValueError(
                 f"positions = 'rotary' turns pairs of features, but d = {self.d} over n_heads = "
@@ -228,6 +256,11 @@ class PoolingSettings(Config):
 
 
 EncoderSettings = Annotated[
-    RecurrentSettings | SelfAttentiveRecurrentSettings | ConvolutionSettings | HighwaySettings | TransformerSettings,
+    RecurrentSettings
+    | SelfAttentiveRecurrentSettings
+    | ConvolutionSettings
+    | DilatedSettings
+    | HighwaySettings
+    | TransformerSettings,
     Field(discriminator="kind"),
 ]

@@ -12,15 +12,17 @@ layer.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from catena.attention.cache import KeyValueCache
 from catena.attention.masks import attention_mask
 from catena.attention.multihead import MultiHeadAttention
-from catena.encoders.base import Encoder
+from catena.encoders.causal import CausalEncoder
 
 
 class TransformerLayer(nn.Module):
@@ -47,12 +49,16 @@ class TransformerLayer(nn.Module):
                 nn.init.xavier_uniform_(part.weight)
                 nn.init.zeros_(part.bias)
 
-    def forward(self, x: Float[Tensor, "b t d"], mask: Bool[Tensor, "#b #t s"]) -> Float[Tensor, "b t d"]:
+    def forward(
+        self,
+        x: Float[Tensor, "b t d"],
+        look: Callable[[Float[Tensor, "b t d"]], Float[Tensor, "b t d"]],
+    ) -> Float[Tensor, "b t d"]:
+        """``look`` lets each position look at others, by this layer's attention."""
         if self.norm_first:
-            seen = self.attention_norm(x)
-            x = x + self.dropout(self.attention(seen, seen, mask))
+            x = x + self.dropout(look(self.attention_norm(x)))
             return x + self.dropout(self.feed(self.feed_norm(x)))
-        x = self.attention_norm(x + self.dropout(self.attention(x, x, mask)))
+        x = self.attention_norm(x + self.dropout(look(x)))
         return self.feed_norm(x + self.dropout(self.feed(x)))
 
     @torch.no_grad()
@@ -64,7 +70,7 @@ class TransformerLayer(nn.Module):
                 module.weight /= math.sqrt(layer)
 
 
-class Transformer(Encoder):
+class Transformer(CausalEncoder):
     """A stack of Transformer layers.
 
     Args:
@@ -87,6 +93,8 @@ class Transformer(Encoder):
         super().__init__()
         d = layers[0].attention.d
         self.d_in, self.d_out, self.causal = d_in, d, causal
+        self.looks_ahead = not causal
+        self.cache_shape = layers[0].attention.n_kv_heads, layers[0].attention.d_head
         self.enter = nn.Linear(d_in, d) if d_in != d else nn.Identity()
         self.positions = positions if positions is not None else nn.Identity()
         self.layers = nn.ModuleList(layers)
@@ -96,8 +104,46 @@ class Transformer(Encoder):
     def encode(
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
     ) -> Float[Tensor, "b t d_out"]:
-        may_look = attention_mask(lengths, x.shape[1], self.causal)
-        x = self.dropout(self.positions(self.enter(x)))
+        if self.causal:  # padding stands behind, where nothing real looks
+            return self.whole(x)
+        may_look = attention_mask(lengths, x.shape[1])
+        x = self._enter(x, 0)
         for layer in self.layers:
-            x = layer(x, may_look)
+            x = layer(x, lambda seen, attention=layer.attention: attention(seen, seen, may_look))
         return self.leave(x)
+
+    def whole(self, x: Float[Tensor, "b t d_in"]) -> Float[Tensor, "b t d_out"]:
+        self.check_causal()
+        x = self._enter(x, 0)
+        for layer in self.layers:
+            x = layer(x, cast(TransformerLayer, layer).attention.causal)
+        return self.leave(x)
+
+    def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> KeyValueCache:
+        self.check_causal()
+        return KeyValueCache.empty(len(self.layers), b, *self.cache_shape, device, dtype)
+
+    def continue_(
+        self, x: Float[Tensor, "b t d_in"], state: KeyValueCache
+    ) -> tuple[Float[Tensor, "b t d_out"], KeyValueCache]:
+        """No gradient flows into the past: a cache holds values alone."""
+        t = x.shape[1]
+        x = self._enter(x, state.start)
+        state = state.grown(t)
+        mask = state.mask(t)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, lambda seen, i=i, attention=layer.attention: attention.continued(seen, state, i, mask))
+        return self.leave(x), state
+
+    def select(self, state: KeyValueCache, rows: Int[Tensor, " m"]) -> KeyValueCache:
+        return state.select(rows)
+
+    def join(self, states: Sequence[KeyValueCache]) -> KeyValueCache:
+        return KeyValueCache.join(states)
+
+    def detach(self, state: KeyValueCache) -> KeyValueCache:
+        return state
+
+    def _enter(self, x: Float[Tensor, "b t d_in"], start: int | Int[Tensor, " b"]) -> Float[Tensor, "b t d"]:
+        x = self.enter(x)
+        return self.dropout(x if isinstance(self.positions, nn.Identity) else self.positions(x, start))

@@ -1,0 +1,127 @@
+"""The keys and values that a decoder has made so far, so that a step attends to them without making them again.
+
+A cache is a value: :meth:`KeyValueCache.grown` leaves the old one as it was. Yet a step costs no copy: room is kept
+behind the last position, and the first cache that grows into it takes it; one that grows a second time, as a search
+may ask that goes back, is copied first. Room doubles when it is full, so t steps cost O(t) copies of a position.
+
+Sequences of different lengths end at the same slot: a shorter one begins later, and what lies before is never looked
+at. Knows nothing of heads' weights or of tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.attention.masks import causal_mask
+
+LEAST_ROOM = 32
+FEW_ROWS = 64
+"""Rows that are copied one by one."""
+
+
+class _Room:
+    """The memory that caches share. ``filled`` slots belong to one of them or another; those behind are free."""
+
+    __slots__ = ("data", "filled")
+
+    def __init__(self, data: Float[Tensor, "l 2 b h s d"], filled: int) -> None:
+        self.data, self.filled = data, filled
+
+
+class KeyValueCache:
+    """Keys and values of ``used`` positions in every layer.
+
+    Args:
+        room: ``room.data[l, 0]`` are the keys of layer ``l``, ``b h s d``, and ``room.data[l, 1]`` its values.
+        used: slots that hold something.
+        begins: the first slot of each sequence that is real; None where all are.
+    """
+
+    __slots__ = ("_room", "begins", "used")
+
+    def __init__(self, room: _Room, used: int, begins: Int[Tensor, " b"] | None = None) -> None:
+        self._room, self.used, self.begins = room, used, begins
+
+    @classmethod
+    def empty(
+        cls, n_layers: int, b: int, n_heads: int, d_head: int, device: torch.device, dtype: torch.dtype
+    ) -> KeyValueCache:
+        """A cache of ``b`` sequences that have read nothing."""
+        return cls(_Room(torch.empty(n_layers, 2, b, n_heads, 0, d_head, device=device, dtype=dtype), 0), 0)
+
+    @property
+    def start(self) -> int | Int[Tensor, " b"]:
+        """The position that comes next: one for all, or one for each sequence."""
+        return self.used if self.begins is None else self.used - self.begins
+
+    def grown(self, t: int) -> KeyValueCache:
+        """A cache with ``t`` more slots at its end, which :meth:`write` fills layer by layer."""
+        room, used = self._room, self.used
+        if room.filled != used or room.data.shape[4] < used + t:
+            room = self._moved(max(LEAST_ROOM, 2 * used, used + t))
+        room.filled = used + t
+        return KeyValueCache(room, used + t, self.begins)
+
+    def _moved(self, size: int) -> _Room:
+        old = self._room.data
+        data = old.new_empty(*old.shape[:4], size, old.shape[5])
+        data[..., : self.used, :] = old[..., : self.used, :]
+        return _Room(data, self.used)
+
+    def write(self, layer: int, keys: Float[Tensor, "b h t d"], values: Float[Tensor, "b h t d"]) -> None:
+        """Fill the last slots of a layer."""
+        data, t = self._room.data[layer], keys.shape[2]
+        data[0, :, :, self.used - t : self.used] = keys
+        data[1, :, :, self.used - t : self.used] = values
+
+    def read(self, layer: int) -> tuple[Float[Tensor, "b h s d"], Float[Tensor, "b h s d"]]:
+        """The keys and values of a layer, without a copy."""
+        data = self._room.data[layer]
+        return data[0, :, :, : self.used], data[1, :, :, : self.used]
+
+    def mask(self, t: int) -> Bool[Tensor, "#b t s"] | None:
+        """What the last ``t`` positions may look at; None if that is all there is."""
+        if self.begins is None:
+            return None if t == 1 else causal_mask(t, self.used, self._room.data.device)[None]
+        real = torch.arange(self.used, device=self.begins.device) >= self.begins[:, None, None]
+        return real & causal_mask(t, self.used, self.begins.device)
+
+    def select(self, rows: Int[Tensor, " m"]) -> KeyValueCache:
+        """The cache of the given sequences, in their order."""
+        data = self._room.data[..., : self.used, :]
+        size = max(LEAST_ROOM, self.used + self.used // 2)
+        room = data.new_empty(*data.shape[:2], len(rows), data.shape[3], size, data.shape[5])
+        here = room[..., : self.used, :]
+        if rows.device.type == "cpu" and len(rows) <= FEW_ROWS:
+            numbers = rows.tolist()
+            if numbers == list(range(data.shape[2])):
+                return self
+            for i, row in enumerate(numbers):  # four times as fast as one index_select into a part of the room
+                here[:, :, i] = data[:, :, row]
+        else:
+            here.copy_(data.index_select(2, rows))
+        return KeyValueCache(_Room(room, self.used), self.used, None if self.begins is None else self.begins[rows])
+
+    @staticmethod
+    def join(caches: Sequence[KeyValueCache]) -> KeyValueCache:
+        """The sequences of several caches, one after another."""
+        if len(caches) == 1:
+            return caches[0]
+        used = max(cache.used for cache in caches)
+        first = caches[0]._room.data
+        b = sum(cache._room.data.shape[2] for cache in caches)
+        data = first.new_zeros(*first.shape[:2], b, first.shape[3], max(LEAST_ROOM, used + used // 2), first.shape[5])
+        row, begins = 0, []
+        for cache in caches:
+            n = cache._room.data.shape[2]
+            data[:, :, row : row + n, :, used - cache.used : used] = cache._room.data[..., : cache.used, :]
+            later = used - cache.used
+            own = cache.begins if cache.begins is not None else torch.zeros(n, dtype=torch.long, device=first.device)
+            begins.append(own + later)
+            row += n
+        ragged = any(cache.used != used or cache.begins is not None for cache in caches)
+        return KeyValueCache(_Room(data, used), used, torch.cat(begins) if ragged else None)

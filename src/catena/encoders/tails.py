@@ -1,0 +1,37 @@
+"""The state of convolutions that go on: of each layer, the last inputs that its window still reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+Tails = tuple[Tensor, ...]
+"""One ``b n d`` for each layer; zeros where the sequence had not begun."""
+
+
+def empty_tails(sizes: Sequence[tuple[int, int]], b: int, device: torch.device, dtype: torch.dtype) -> Tails:
+    """Tails of ``(n, d)`` zeros for each layer."""
+    return tuple(torch.zeros(b, n, d, device=device, dtype=dtype) for n, d in sizes)
+
+
+def read_on(
+    tail: Float[Tensor, "b n d"], x: Float[Tensor, "b t d"]
+) -> tuple[Float[Tensor, "b s d"], Float[Tensor, "b n d"]]:
+    """The tail and what follows it in one, and the new tail."""
+    joined = torch.cat((tail, x), dim=1)
+    return joined, joined[:, joined.shape[1] - tail.shape[1] :]
+
+
+def select_tails(tails: Tails, rows: Int[Tensor, " m"]) -> Tails:
+    return tuple(tail[rows] for tail in tails)
+
+
+def join_tails(states: Sequence[Tails]) -> Tails:
+    return tuple(torch.cat(tails) for tails in zip(*states, strict=True))
+
+
+def detach_tails(tails: Tails) -> Tails:
+    return tuple(tail.detach() for tail in tails)
