@@ -9,13 +9,8 @@ import torch
 
 from catena.decoding.table import TableStepper
 from catena.errors import DataError, ShapeError
+from tests.decoding.models import random_table
 from tests.laws.stepper_laws import StepperLaws
-
-
-def random_table(v: int, order: int, end: int = 0, seed: int = 3, sharp: float = 1.0) -> TableStepper:
-    generator = torch.Generator().manual_seed(seed)
-    scores = sharp * torch.randn((v + 1,) * (order - 1) + (v,), generator=generator, dtype=torch.float64)
-    return TableStepper(scores.log_softmax(dim=-1), end)
 
 
 class TestTables(StepperLaws):

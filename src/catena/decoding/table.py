@@ -34,7 +34,7 @@ class TableStepper(Stepper[Tensor]):
 
     @classmethod
     def of(
-        cls, rows: Mapping[tuple[int, ...], Sequence[float]], end: int, dtype: torch.dtype = torch.float64
+        cls, rows: Mapping[tuple[int, ...], Sequence[float | int]], end: int, dtype: torch.dtype = torch.float64
     ) -> TableStepper:
         """From probabilities by history; a history shorter than the longest stands at the beginning.
 

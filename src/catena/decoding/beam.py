@@ -1,0 +1,175 @@
+r"""Beam search: the ``width`` likeliest prefixes of each length, all continued at once.
+
+Hypotheses that end leave the beam and are ranked by
+
+.. math::  s(y) = \frac{\log p(y)}{n(|y|)} + c(x, y)
+
+where n normalises for length and c is the coverage of a source. A beam as wide as there are prefixes is an
+exhaustive search; width 1 is greedy. Time O(steps × width × v), memory O(steps × width).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from catena.decoding.coverage import Coverage
+from catena.decoding.hypothesis import Found, Hypothesis
+from catena.decoding.ranking import Normaliser, Progress, Stop, by_nothing, when_sure
+from catena.decoding.stepper import Stepper
+from catena.decoding.tree import Tree, flat_rows
+from catena.decoding.walk import check_lengths, without
+from catena.errors import ConfigError
+from catena.numerics import NEVER
+
+
+class Ranking(NamedTuple):
+    """What hypotheses are ranked by, and how many are returned."""
+
+    n_best: int = 1
+    normalise: Normaliser = by_nothing
+    coverage: float = 0.0
+    stop: Stop = when_sure
+
+
+@torch.no_grad()
+def beam(
+    stepper: Stepper[Any],
+    state: Any,
+    width: int,
+    max_length: int,
+    min_length: int = 0,
+    n_best: int = 1,
+    normalise: Normaliser = by_nothing,
+    coverage: float = 0.0,
+    stop: Stop = when_sure,
+) -> Found:
+    """The ``n_best`` hypotheses for each prefix of ``state``: finished ones first, then those cut off.
+
+    A row has fewer where fewer are possible, or the rule of stopping was content with fewer.
+
+    Args:
+        width: how many prefixes of a length are kept in each row.
+        max_length: the most steps: so many ids, the end among them.
+        min_length: the end is not chosen before so many ids are written.
+        normalise: what the log-probability of a finished hypothesis is divided by; see ``ranking``.
+        coverage: the factor β of the coverage of a source; the stepper must be :class:`Attentive`.
+        stop: when a row is done; see ``ranking``.
+    """
+    if not 1 <= n_best <= width:
+        raise ConfigError(f"a beam needs 1 <= n_best <= width, but n_best = {n_best} and width = {width}")
+    pick = partial(likeliest, end=stepper.end, width=width)
+    return search(stepper, state, pick, max_length, min_length, Ranking(n_best, normalise, coverage, stop))
+
+
+class Picked(NamedTuple):
+    """What goes on, and what ends with this step: cumulative log-probabilities and the slots they come from."""
+
+    live: Float[Tensor, "b k"]
+    parents: Int[Tensor, "b k"]
+    ids: Int[Tensor, "b k"]
+    ended: Float[Tensor, "b m"]
+    ended_parents: Int[Tensor, "b m"]
+
+
+Pick = Callable[[Float[Tensor, "b k v"], Float[Tensor, "b k"]], Picked]
+
+
+def likeliest(
+    log_probs: Float[Tensor, "b k v"],
+    live: Float[Tensor, "b k"],
+    end: int,
+    width: int,
+    penalty: Float[Tensor, "b v"] | None = None,
+) -> Picked:
+    """The ``width`` best that go on, and of the ``width`` best of all those that end.
+
+    Twice as many candidates as slots are enough: each slot has one that ends. A ``penalty`` of ids counts in the
+    ranking alone.
+    """
+    ranked = log_probs if penalty is None else log_probs - penalty[:, None]
+    near, ids = ranked.topk(min(width + 1, log_probs.shape[2]), dim=2)
+    each = near.shape[2]
+    total = (live[:, :, None] + near).flatten(1)
+    total, places = total.topk(min(2 * width, total.shape[1]), dim=1)
+    ids, parents = ids.flatten(1).gather(1, places), places // each
+    if penalty is not None:
+        total = total + penalty.gather(1, ids)
+    is_end = ids == end
+    m = min(width, total.shape[1])
+    ended = total.masked_fill(~is_end, NEVER)[:, :m]
+    # Stable, so that what goes on stays in the order of its rank.
+    order = is_end.long().argsort(dim=1, stable=True)[:, :m]
+    going = total.masked_fill(is_end, NEVER).gather(1, order)
+    return Picked(going, parents.gather(1, order), ids.gather(1, order), ended, parents[:, :m])
+
+
+def search(stepper: Stepper[Any], state: Any, pick: Pick, max_length: int, min_length: int, ranking: Ranking) -> Found:
+    """The loop of all beams, which differ in what they ``pick``."""
+    check_lengths(min_length, max_length)
+    log_probs = stepper.log_probs(state)
+    b, device = len(log_probs), log_probs.device
+    live = torch.zeros(b, 1, dtype=torch.float64, device=device)
+    best = torch.full((b, ranking.n_best), NEVER, dtype=torch.float64, device=device)
+    n_finished = torch.zeros(b, dtype=torch.int64, device=device)
+    covered = Coverage(stepper, ranking.coverage) if ranking.coverage else None
+    tree, endings = Tree(), []
+    norms = [ranking.normalise(length) for length in range(1, max_length + 1)]
+    largest = list(accumulate(reversed(norms), max))[::-1]
+    for t in range(max_length):
+        k = live.shape[1]
+        log_probs = without(log_probs, stepper.end) if t < min_length else log_probs
+        picked = pick(log_probs.reshape(b, k, log_probs.shape[1]), live)
+        scores = picked.ended / norms[t]
+        if covered:
+            scores = scores + covered.step(state).view(b, k).gather(1, picked.ended_parents)
+        endings.append(Endings(scores, picked.ended, picked.ended_parents))
+        tree.grow(picked.parents, picked.ids)
+        best = torch.cat((best, scores), dim=1).topk(ranking.n_best, dim=1).values
+        n_finished = n_finished + (scores > NEVER).sum(dim=1)
+        within_reach = picked.live.amax(dim=1) / largest[t]
+        done = ranking.stop(Progress(n_finished, best[:, -1], within_reach))
+        live = picked.live.masked_fill(done[:, None], NEVER)
+        if t + 1 == max_length or not (live > NEVER).any():
+            break
+        rows = flat_rows(picked.parents, k)
+        state = stepper.advance(stepper.select(state, rows), picked.ids.flatten())
+        log_probs = stepper.log_probs(state)
+        if covered:
+            covered.select(rows)
+    return _ranked(tree, endings, live, ranking)
+
+
+class Endings(NamedTuple):
+    """The hypotheses that ended with one step; impossible where the score is -inf."""
+
+    scores: Float[Tensor, "b m"]
+    log_probs: Float[Tensor, "b m"]
+    slots: Int[Tensor, "b m"]
+
+
+def _ranked(tree: Tree, endings: list[Endings], live: Float[Tensor, "b k"], ranking: Ranking) -> Found:
+    """The best of each row: finished ones, then those cut off. Each is told once, though several groups may find it."""
+    prefixes, length = tree.read(), len(tree)
+    slots = torch.arange(live.shape[1], device=live.device).expand(live.shape)
+    parts = [*endings, Endings(live / (ranking.normalise(length) if length else 1.0), live, slots)]
+    steps = [t for t, part in enumerate(parts) for _ in range(part.scores.shape[1])]
+    scores, log_probs, slots = (torch.cat(columns, dim=1).cpu() for columns in zip(*parts, strict=True))
+    n = scores.shape[1] - live.shape[1]
+    finished, cut = (x.argsort(dim=1, descending=True, stable=True) for x in (scores[:, :n], scores[:, n:]))
+    found: Found = []
+    for row, places in enumerate(torch.cat((finished, n + cut), dim=1).tolist()):
+        told: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
+        for i in places:
+            score, log_prob, slot = float(scores[row, i]), float(log_probs[row, i]), int(slots[row, i])
+            if score > NEVER and len(told) < ranking.n_best:
+                ids = prefixes.of(row, steps[i], slot)
+                told.setdefault((ids, i < n), Hypothesis(ids, log_prob, score, i < n))
+        found.append(list(told.values()))
+    return found

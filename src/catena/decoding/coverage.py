@@ -1,0 +1,42 @@
+r"""Coverage: hypotheses that have looked at the whole source are preferred.
+
+.. math::  c(x, y) = \beta \sum_{i=1}^{|x|} \log \min\Bigl(1, \sum_{t=1}^{|y|} a_{ti}\Bigr)
+
+Wu et al. (2016), eq. 14.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from catena.decoding.stepper import Attentive, Stepper
+from catena.errors import ConfigError
+
+LEAST = 1e-6
+"""A position that was never looked at counts as this much: -inf would make all that miss one word equal."""
+
+
+class Coverage:
+    """How much each hypothesis of a beam has looked at each position of its source."""
+
+    def __init__(self, stepper: Stepper[Any], beta: float) -> None:
+        if not isinstance(stepper, Attentive):
+            raise ConfigError(
+                f"coverage = {beta} needs a stepper that says where it looks in a source, which "
+                f"{type(stepper).__name__} does not: leave coverage at 0"
+            )
+        self.stepper, self.beta = stepper, beta
+        self.looked: Tensor | float = 0.0
+
+    def step(self, state: Any) -> Float[Tensor, " n"]:
+        """Adds where the step is looking; the penalty of each row, if it ended with this step."""
+        self.looked = self.looked + self.stepper.attention(state)
+        missed = self.looked.clamp(LEAST, 1.0).log()
+        return self.beta * missed.masked_fill(~self.stepper.source_mask(state), 0.0).sum(dim=1)
+
+    def select(self, rows: Int[Tensor, " m"]) -> None:
+        assert isinstance(self.looked, Tensor)
+        self.looked = self.looked[rows]

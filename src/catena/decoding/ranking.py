@@ -1,0 +1,65 @@
+"""How the hypotheses of a beam are ranked, and when it may stop: normalisers of length and rules of stopping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.errors import ConfigError
+
+# --- length ---------------------------------------------------------------------------------------------------
+
+Normaliser = Callable[[int], float]
+"""What the log-probability of so many steps, the end among them, is divided by. It must not fall with the length."""
+
+
+def by_nothing(length: int) -> float:
+    """log p itself, which prefers short hypotheses."""
+    return 1.0
+
+
+def by_average(length: int) -> float:
+    """The mean log-probability of a step."""
+    return float(length)
+
+
+def by_gnmt(alpha: float) -> Normaliser:
+    """((5 + length) / 6)^alpha, between the other two. Wu et al. (2016), eq. 14."""
+    if alpha < 0:
+        raise ConfigError(f"alpha of a length normaliser must not be below 0, but it is {alpha}")
+    return lambda length: ((5.0 + length) / 6.0) ** alpha
+
+
+# --- when to stop -------------------------------------------------------------------------------------------
+
+
+class Progress(NamedTuple):
+    """How far each row of a search has come."""
+
+    n_finished: Int[Tensor, " b"]
+    kept: Float[Tensor, " b"]
+    """The score of the last hypothesis that would be returned now; -inf while there are too few."""
+    within_reach: Float[Tensor, " b"]
+    """No hypothesis that is still on the beam can score better than this, however it goes on."""
+
+
+Stop = Callable[[Progress], Bool[Tensor, " b"]]
+
+
+def when_sure(progress: Progress) -> Bool[Tensor, " b"]:
+    """As soon as no unfinished hypothesis can beat the finished ones that are returned."""
+    return progress.kept >= progress.within_reach
+
+
+def at_max_length(progress: Progress) -> Bool[Tensor, " b"]:
+    """Never before the maximum length."""
+    return torch.zeros_like(progress.n_finished, dtype=torch.bool)
+
+
+def after(n: int) -> Stop:
+    """As soon as ``n`` hypotheses are finished. Fast, and may miss better ones that are longer."""
+    return lambda progress: progress.n_finished >= n

@@ -1,0 +1,140 @@
+r"""Stochastic beam search: sequences drawn without replacement, by a beam over perturbed log-probabilities.
+
+.. math::  G_y = \log p(y) + \mathrm{Gumbel}_y
+
+The sequences with the k largest G are k draws without replacement.
+The maximum of the G of all continuations of a prefix is a Gumbel shifted by the prefix's log-probability, so a beam
+draws it first and its parts after it, given their maximum. With κ, the largest G that was left out, a sequence is
+included with probability :math:`q_\kappa(y) = 1 - \exp(-\exp(\log p(y) - \kappa))`, which makes estimates unbiased.
+
+Kool, van Hoof & Welling (2019), algorithm 1 and eq. 22.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from catena.decoding.filters import Filter, apply
+from catena.decoding.hypothesis import Hypothesis
+from catena.decoding.stepper import Stepper
+from catena.decoding.tree import Tree, flat_rows
+from catena.decoding.walk import check_lengths, without
+from catena.errors import ConfigError
+from catena.numerics import NEVER, log1mexp
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Sequences drawn without replacement, the largest perturbed log-probability first.
+
+    A hypothesis' ``score`` is its perturbed log-probability.
+    """
+
+    hypotheses: list[Hypothesis]
+    threshold: float
+    """κ: the largest perturbed log-probability that was left out; -inf if nothing was."""
+
+    def inclusion(self) -> list[float]:
+        """The probability with which each was included, given the threshold."""
+        return [-math.expm1(-_exp(h.log_prob - self.threshold)) for h in self.hypotheses]
+
+    def mean(self, value: Callable[[Hypothesis], float], normalise: bool = True) -> float:
+        """An estimate of E[value] under the model.
+
+        Without ``normalise`` it has no bias; with it, the weights sum to one, which costs some bias and saves variance.
+        """
+        weights = [math.exp(h.log_prob) / q for h, q in zip(self.hypotheses, self.inclusion(), strict=True)]
+        total = math.fsum(w * value(h) for w, h in zip(weights, self.hypotheses, strict=True))
+        return total / math.fsum(weights) if normalise else total
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 700 else math.inf
+
+
+@torch.no_grad()
+def stochastic_beam(
+    stepper: Stepper[Any],
+    state: Any,
+    generator: torch.Generator,
+    n: int,
+    max_length: int,
+    filters: Sequence[Filter] = (),
+    min_length: int = 0,
+) -> list[Drawn]:
+    """``n`` different sequences for each prefix of ``state``, fewer where there are fewer.
+
+    Filters change the model that is drawn from, so ``log_prob`` is that of the filtered model.
+    """
+    check_lengths(min_length, max_length)
+    if n < 1:
+        raise ConfigError(f"a stochastic beam draws at least 1 sequence, but n = {n}")
+    log_probs = stepper.log_probs(state)
+    b, v = log_probs.shape
+    total = torch.zeros(b, 1, dtype=torch.float64, device=log_probs.device)
+    # Drawn, not 0: given its maximum the order of the draws is the same, but the estimates would be biased.
+    perturbed, finished = _gumbel(total, generator), torch.zeros_like(total, dtype=torch.bool)
+    tree = Tree()
+    for t in range(max_length):
+        k = total.shape[1]
+        log_probs = without(log_probs, stepper.end) if t < min_length else log_probs
+        log_probs = apply(filters, log_probs).double().view(b, k, v)
+        log_probs = log_probs.where(~finished[:, :, None], _certain(stepper, log_probs))
+        child = total[:, :, None] + log_probs
+        noisy = _given_maximum(child + _gumbel(child, generator), perturbed)
+        # One slot more than is asked for: what stands there in the end is the threshold.
+        perturbed, places = noisy.flatten(1).topk(min(n + 1, k * v), dim=1)
+        parents, ids = places // v, places % v
+        total = child.flatten(1).gather(1, places)
+        tree.grow(parents, ids)
+        finished = ids == stepper.end
+        if t + 1 == max_length or bool((finished | (total == NEVER)).all()):
+            break
+        state = stepper.advance(stepper.select(state, flat_rows(parents, k)), ids.flatten())
+        log_probs = stepper.log_probs(state)
+    return _drawn(tree, total, perturbed, finished, stepper.end, n)
+
+
+def _certain(stepper: Stepper[Any], log_probs: Float[Tensor, "b k v"]) -> Float[Tensor, " v"]:
+    """After the end comes the end."""
+    certain = log_probs.new_full((stepper.v,), NEVER)
+    certain[stepper.end] = 0.0
+    return certain
+
+
+def _gumbel(like: Float[Tensor, "..."], generator: torch.Generator) -> Float[Tensor, "..."]:
+    uniform = torch.rand(like.shape, generator=generator, dtype=like.dtype, device=generator.device)
+    return -(-uniform.clamp(min=1e-300).log()).log().to(like.device)
+
+
+def _given_maximum(noisy: Float[Tensor, "b k v"], maximum: Float[Tensor, "b k"]) -> Float[Tensor, "b k v"]:
+    """Gumbels, moved so that the largest of each slot is its ``maximum``. Kool et al. (2019), appendix B.3."""
+    largest = noisy.amax(dim=2, keepdim=True)
+    possible = noisy > NEVER
+    safe = torch.where(possible, noisy, largest)
+    shift = maximum[:, :, None] - safe + log1mexp((safe - largest).where(possible, -1.0))
+    moved = maximum[:, :, None] - shift.clamp(min=0.0) - torch.log1p((-shift.abs()).exp())
+    return moved.where(possible, NEVER)
+
+
+def _drawn(tree: Tree, total: Tensor, perturbed: Tensor, finished: Tensor, end: int, n: int) -> list[Drawn]:
+    prefixes, length = tree.read(), len(tree)
+    columns = [x.tolist() for x in (total, perturbed, finished)]
+    found = []
+    for row in range(len(total)):
+        hypotheses = []
+        for slot, (log_prob, score, done) in enumerate(zip(*(column[row] for column in columns), strict=True)):
+            ids = prefixes.of(row, length, slot)
+            if log_prob > NEVER:
+                ids = ids[: ids.index(end)] if done else ids
+                hypotheses.append(Hypothesis(ids, log_prob, score, done))
+        left_out = hypotheses[n].score if len(hypotheses) > n else NEVER
+        found.append(Drawn(hypotheses[:n], left_out))
+    return found

@@ -1,0 +1,55 @@
+"""Prefixes as a tree of back-pointers: what many hypotheses share is written once and never copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+
+@dataclass
+class Tree:
+    """Node (t, slot) of a row wrote ``ids[t][row, slot]`` after node ``parents[t][row, slot]`` of step t - 1."""
+
+    parents: list[Int[Tensor, "b k"]] = field(default_factory=list)
+    ids: list[Int[Tensor, "b k"]] = field(default_factory=list)
+
+    def grow(self, parents: Int[Tensor, "b k"], ids: Int[Tensor, "b k"]) -> None:
+        self.parents.append(parents)
+        self.ids.append(ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def read(self) -> Prefixes:
+        """The tree as plain lists, fetched from the device at once."""
+        widths = [ids.shape[1] for ids in self.ids]
+        if not widths:
+            return Prefixes([], [])
+        both = torch.stack((torch.cat(self.parents, dim=1), torch.cat(self.ids, dim=1)))
+        parents, ids = (x.split(widths, dim=1) for x in both.cpu())
+        return Prefixes([x.tolist() for x in parents], [x.tolist() for x in ids])
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """A tree to read from: the ids on the way from the beginning to a node."""
+
+    parents: list[list[list[int]]]
+    ids: list[list[list[int]]]
+
+    def of(self, row: int, length: int, slot: int) -> tuple[int, ...]:
+        """The ``length`` ids that end in a slot of a row."""
+        found = []
+        for t in range(length - 1, -1, -1):
+            found.append(self.ids[t][row][slot])
+            slot = self.parents[t][row][slot]
+        return tuple(reversed(found))
+
+
+def flat_rows(parents: Int[Tensor, "b k"], width: int) -> Int[Tensor, " bk"]:
+    """Where the parents stand in a state of ``width`` slots for each row of the batch."""
+    first = width * torch.arange(len(parents), device=parents.device)
+    return (parents + first[:, None]).flatten()

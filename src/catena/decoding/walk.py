@@ -1,0 +1,95 @@
+"""Walks: searches that follow one prefix in each row and never look back. Greedy search and sampling are walks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.decoding.hypothesis import Found, Hypothesis
+from catena.decoding.stepper import Stepper
+from catena.errors import ConfigError
+from catena.numerics import NEVER
+
+Choice = Callable[[Float[Tensor, "n v"]], tuple[Int[Tensor, " n"], Float[Tensor, " n"]]]
+"""From log-probabilities to an id in each row, and the log-probability it was chosen with."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a walk. A row that has stopped neither writes nor ends."""
+
+    ids: Int[Tensor, " n"]
+    log_probs: Float[Tensor, " n"]
+    """The stepper's log-probability of the id; 0 in a row that has stopped."""
+    scores: Float[Tensor, " n"]
+    """The log-probability that it was chosen with, the same where nothing is filtered."""
+    writes: Bool[Tensor, " n"]
+    ends: Bool[Tensor, " n"]
+
+
+def walk(
+    stepper: Stepper[Any], state: Any, choose: Choice, max_length: int, min_length: int = 0, copies: int = 1
+) -> Iterator[Step]:
+    """The steps of a walk from the prefixes of ``state``, each as soon as it is taken.
+
+    A row stops at the end, after ``max_length`` steps, or where nothing is possible any more.
+
+    Args:
+        min_length: the end is not chosen before so many ids are written.
+        copies: how often each row walks, next to each other in the batch.
+    """
+    check_lengths(min_length, max_length)
+    if max_length == 0:
+        return
+    log_probs = stepper.log_probs(state)
+    rows = torch.arange(len(log_probs), device=log_probs.device).repeat_interleave(copies)
+    if copies != 1:
+        state, log_probs = stepper.select(state, rows), log_probs[rows]
+    running = torch.ones_like(rows, dtype=torch.bool)
+    for t in range(max_length):
+        ids, scores = choose(without(log_probs, stepper.end) if t < min_length else log_probs)
+        chosen, running = log_probs.gather(1, ids[:, None])[:, 0], running & (scores > NEVER)
+        ids, is_end = ids.where(running, stepper.end), ids == stepper.end
+        yield Step(ids, chosen.where(running, 0), scores.where(running, 0), running & ~is_end, running & is_end)
+        running = running & ~is_end
+        if t + 1 == max_length or not running.any():
+            return
+        state = stepper.advance(state, ids)
+        log_probs = stepper.log_probs(state)
+
+
+def collected(steps: Iterable[Step], n: int, copies: int = 1) -> Found:
+    """The hypotheses of a walk of ``n`` rows, ``copies`` for each, in the order in which they stand in the batch."""
+    taken = list(steps)
+    if not taken:
+        return [[Hypothesis((), 0.0, 0.0, False)] * copies for _ in range(n)]
+    ids, writes = (torch.stack([getattr(step, name) for step in taken], dim=1) for name in ("ids", "writes"))
+    log_prob, score, ends = (
+        sum(getattr(step, name).double() for step in taken).tolist() for name in ("log_probs", "scores", "ends")
+    )
+    lengths = writes.sum(dim=1).tolist()
+    rows = [
+        Hypothesis(tuple(row[:length]), one, other, bool(end))
+        for row, length, one, other, end in zip(ids.tolist(), lengths, log_prob, score, ends, strict=True)
+    ]
+    return [rows[i : i + copies] for i in range(0, len(rows), copies)]
+
+
+def without(log_probs: Float[Tensor, "n v"], id: int) -> Float[Tensor, "n v"]:
+    """The same with one id made impossible."""
+    return log_probs.index_fill(1, torch.tensor([id], device=log_probs.device), NEVER)
+
+
+def check_lengths(min_length: int, max_length: int) -> None:
+    if min(min_length, max_length) < 0:
+        raise ConfigError(f"lengths must not be below 0, but min_length = {min_length} and max_length = {max_length}")
+    if 0 < min_length >= max_length:
+        raise ConfigError(
+            f"max_length = {max_length} steps must hold min_length = {min_length} ids and the end: "
+            f"make it at least {min_length + 1}"
+        )

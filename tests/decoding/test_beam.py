@@ -1,0 +1,272 @@
+"""Greedy and beam search against lists of everything and beams by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from catena.decoding.beam import beam
+from catena.decoding.greedy import greedy
+from catena.decoding.hypothesis import Hypothesis
+from catena.decoding.ranking import after, at_max_length, by_average, by_gnmt, by_nothing, when_sure
+from catena.decoding.stepper import Attentive, Stepper
+from catena.decoding.table import TableStepper
+from catena.errors import ConfigError
+from tests.decoding.models import as_model, random_table
+from tests.oracle.search import all_sequences, beam_by_hand, gnmt
+
+THE, A, CAT, DOG, END = range(5)
+# After THE the nouns share the mass and both end reluctantly; after A, which is less likely, there is no doubt.
+WORKED = TableStepper.of(
+    {
+        (): [0.6, 0.4, 0, 0, 0],
+        (THE,): [0, 0, 0.55, 0.45, 0],
+        (A,): [0, 0, 0.05, 0.95, 0],
+        (THE, CAT): [0.3, 0.2, 0, 0, 0.5],
+        (THE, DOG): [0.3, 0.3, 0, 0, 0.4],
+        (A, CAT): [0, 0.5, 0, 0, 0.5],
+        (A, DOG): [0, 0.1, 0, 0, 0.9],
+    },
+    end=END,
+)
+
+
+def test_a_beam_of_two_finds_what_greedy_search_misses() -> None:
+    (first,), (best,) = greedy(WORKED, WORKED.start(1), 3)[0], beam(WORKED, WORKED.start(1), 2, 3)[0]
+    assert first.ids == (THE, CAT)
+    assert first.log_prob == pytest.approx(math.log(0.6 * 0.55 * 0.5))  # 0.165
+    assert best.ids == (A, DOG)
+    assert best.log_prob == pytest.approx(math.log(0.4 * 0.95 * 0.9))  # 0.342
+    assert first.finished
+    assert best.finished
+
+
+def test_the_two_prefixes_that_the_worked_beam_keeps() -> None:
+    kept = beam(WORKED, WORKED.start(1), 2, 2, n_best=2)[0]
+    assert [h.ids for h in kept] == [(A, DOG), (THE, CAT)]
+    assert [math.exp(h.log_prob) for h in kept] == pytest.approx([0.38, 0.33])
+    assert not any(h.finished for h in kept)
+
+
+def plain(found: Sequence[Hypothesis]) -> list[tuple[tuple[int, ...], float, float, bool]]:
+    return [(h.ids, round(h.log_prob, 9), round(h.score, 9), h.finished) for h in found]
+
+
+def rounded(wanted: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [(ids, round(log_prob, 9), round(score, 9), done) for ids, log_prob, score, done in wanted]
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[TableStepper, int]:
+    v, order = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    table = random_table(
+        v, order, draw(st.integers(0, v - 1)), draw(st.integers(0, 99)), draw(st.sampled_from([0, 0.4]))
+    )
+    return table, draw(st.integers(0, 4))
+
+
+@given(problems())
+def test_greedy_search_takes_the_likeliest_id_each_time(problem: tuple[TableStepper, int]) -> None:
+    table, max_length = problem
+    model = as_model(table)
+    ids, log_prob, finished = (), 0.0, False
+    while len(ids) < max_length and not finished:
+        p = model(ids)
+        best = max(range(table.v), key=lambda w: p[w])
+        log_prob, finished = log_prob + math.log(p[best]), best == table.end
+        ids = ids if finished else (*ids, best)
+    (found,) = greedy(table, table.start(1), max_length)[0]
+    assert plain([found]) == rounded([(ids, log_prob, log_prob, finished)])
+
+
+@given(problems(), st.sampled_from([(by_nothing, lambda n: 1), (by_average, lambda n: n), (by_gnmt(0.6), gnmt(0.6))]))
+def test_a_beam_that_is_wide_enough_is_exhaustive(problem: tuple[TableStepper, int], norms: Any) -> None:
+    table, max_length = problem
+    everything = all_sequences(as_model(table), table.end, max_length)
+    wanted = sorted(
+        ((not done, -log_prob / norms[1](len(ids) + done or 1), ids) for (ids, done), log_prob in everything.items())
+    )
+    for stop in (at_max_length, when_sure):
+        n = len(everything)
+        found = beam(table, table.start(1), max(n, 1), max_length, n_best=max(n, 1), normalise=norms[0], stop=stop)[0]
+        assert [(not h.finished, round(-h.score, 9)) for h in found] == [(u, round(s, 9)) for u, s, _ in wanted]
+        assert {h.ids: h.log_prob for h in found if h.finished} == pytest.approx(
+            {ids: log_prob for (ids, done), log_prob in everything.items() if done}
+        )
+        assert {h.ids for h in found if not h.finished} == {ids for ids, done in everything if not done}
+
+
+@given(problems(), st.integers(1, 5), st.integers(0, 2), st.sampled_from([None, 1, 2]))
+def test_narrow_beams_agree_with_beams_by_hand(
+    problem: tuple[TableStepper, int], width: int, min_length: int, stop_after: int | None
+) -> None:
+    table, max_length = problem
+    min_length = min(min_length, max(max_length - 1, 0))
+    wanted = beam_by_hand(as_model(table), table.end, width, max_length, min_length, gnmt(0.8), stop_after)
+    stop = at_max_length if stop_after is None else after(stop_after)
+    found = beam(table, table.start(1), width, max_length, min_length, n_best=width, normalise=by_gnmt(0.8), stop=stop)
+    assert plain(found[0]) == rounded(wanted[:width])
+
+
+@given(problems(), st.integers(1, 5), st.sampled_from([(by_nothing, gnmt(0)), (by_average, lambda n: n)]))
+def test_stopping_when_sure_changes_nothing(problem: tuple[TableStepper, int], width: int, norms: Any) -> None:
+    table, max_length = problem
+    for n_best in {1, width}:
+        late, soon = (
+            beam(table, table.start(1), width, max_length, n_best=n_best, normalise=norms[0], stop=stop)[0]
+            for stop in (at_max_length, when_sure)
+        )
+        assert plain(soon) == plain(late)
+
+
+class Counted(TableStepper):
+    """A table that counts how often it is asked."""
+
+    asked = 0
+
+    def log_probs(self, state: Tensor) -> Tensor:
+        self.asked += 1
+        return super().log_probs(state)
+
+
+def test_a_beam_stops_as_soon_as_its_rule_allows() -> None:
+    rows = {(): [0.9, 0.1], (1,): [0.5, 0.5]}
+    sure, first, long = (Counted(TableStepper.of(rows, end=0).table, end=0) for _ in range(3))
+    beam(sure, sure.start(1), 2, 50, stop=when_sure)
+    beam(first, first.start(1), 2, 50, n_best=2, stop=after(2))
+    beam(long, long.start(1), 2, 50, stop=at_max_length)
+    assert (sure.asked, first.asked, long.asked) == (1, 2, 50)
+
+
+def test_a_normalised_beam_waits_for_what_may_still_become_better() -> None:
+    # Ending at once scores -0.69; to go on costs nothing but the first step, so a mean over many steps is better.
+    table = TableStepper.of({(): [0.5, 0.5], (1,): [0.02, 0.98]}, end=0)
+    found = beam(table, table.start(1), 2, 30, normalise=by_average, stop=when_sure)[0][0]
+    assert found.ids == (1,) * 29
+    assert beam(table, table.start(1), 2, 30, normalise=by_average, stop=after(1))[0][0].ids == ()
+
+
+@given(problems(), st.permutations(range(4)), st.integers(1, 4))
+def test_rows_are_searched_as_if_alone(problem: tuple[TableStepper, int], order: list[int], width: int) -> None:
+    table, max_length = problem
+    generator = torch.Generator().manual_seed(1)
+    prompts = torch.randint(0, table.v, (4, 3), generator=generator)
+    lengths = torch.tensor([0, 3, 1, 2])
+    state = table.extend(table.start(4), prompts, lengths)
+    searches: list[Callable[[Any], Any]] = [
+        lambda s: greedy(table, s, max_length),
+        lambda s: beam(table, s, width, max_length, n_best=width, normalise=by_average),
+        lambda s: beam(table, s, width, max_length, n_best=width, stop=after(1)),
+    ]
+    for search in searches:
+        together = search(state)
+        assert search(table.select(state, torch.tensor(order))) == [together[i] for i in order]
+        for i in range(4):
+            alone = table.extend(table.start(1), prompts[i : i + 1, : lengths[i]], lengths[i : i + 1])
+            assert search(alone) == [together[i]]
+        assert search(table.select(state, torch.tensor([], dtype=torch.int64))) == []
+
+
+def test_a_beam_of_one_that_stops_at_its_first_end_is_greedy() -> None:
+    for seed in range(20):
+        table = random_table(4, 2, seed=seed)
+        assert beam(table, table.start(1), 1, 6, stop=after(1)) == greedy(table, table.start(1), 6)
+
+
+@pytest.mark.parametrize("search", [greedy, lambda s, state, n: beam(s, state, 3, n)])
+def test_no_steps_give_the_empty_prefix(search: Any) -> None:
+    table = random_table(3)
+    assert search(table, table.start(2), 0) == [[Hypothesis((), 0.0, 0.0, False)]] * 2
+
+
+def test_where_nothing_is_possible_a_beam_finds_nothing_and_a_walk_stops() -> None:
+    table = TableStepper.of({(): [0.5, 0.5, 0], (0,): [0, 0, 1]}, end=2)  # after 1 there is nothing
+    assert [h.ids for h in beam(table, table.start(1), 3, 4, n_best=3)[0]] == [(0,)]
+    dead = table.advance(table.start(1), torch.tensor([1]))
+    assert beam(table, dead, 2, 4, n_best=2) == [[]]
+    assert greedy(table, dead, 4) == [[Hypothesis((), 0.0, 0.0, False)]]
+    lured = TableStepper.of({(): [0.4, 0.6, 0], (0,): [0, 0, 1]}, end=2)
+    assert plain(greedy(lured, lured.start(1), 4)[0]) == rounded([((1,), math.log(0.6), math.log(0.6), False)])
+
+
+class Looking(TableStepper, Attentive[Tensor]):
+    """A table that looks at source position w when it is about to continue w; position 2 of row 1 is padding."""
+
+    def attention(self, state: Tensor) -> Tensor:
+        last = torch.where(state[:, -1] == self.v, 0, state[:, -1])
+        return torch.nn.functional.one_hot(last, self.v).double() * 0.75
+
+    def source_mask(self, state: Tensor) -> Tensor:
+        return torch.tensor([True] * (self.v - 1) + [False]).expand(len(state), self.v)
+
+
+def test_coverage_prefers_what_has_looked_at_the_whole_source() -> None:
+    table = random_table(4, 2, end=3, seed=11)
+    looking, beta, max_length = Looking(table.table, 3), 0.7, 4
+    wanted = []
+    for (ids, done), log_prob in all_sequences(as_model(table), 3, max_length).items():
+        if done:
+            looks = [0, *ids]  # the step after each prefix looks at its last id, the first step at 0
+            mass = [0.75 * looks.count(position) for position in range(3)]
+            penalty = beta * sum(math.log(min(1.0, max(m, 1e-6))) for m in mass)
+            wanted.append((round(log_prob / (len(ids) + 1) + penalty, 9), ids))
+    found = beam(looking, looking.start(1), 300, max_length, n_best=200, normalise=by_average, coverage=beta)[0]
+    finished = [(round(h.score, 9), h.ids) for h in found if h.finished]
+    assert len(finished) > 20
+    assert sorted(finished) == sorted(wanted)
+    assert finished != sorted(((round(h.log_prob, 9), h.ids) for h in found if h.finished), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"width": 0}, "1 <= n_best <= width, but n_best = 1 and width = 0"),
+        ({"width": 2, "n_best": 3}, "n_best = 3 and width = 2"),
+        (
+            {"width": 2, "min_length": 5},
+            "max_length = 5 steps must hold min_length = 5 ids and the end: make it at least 6",
+        ),
+        ({"width": 2, "min_length": -1}, "lengths must not be below 0"),
+        ({"width": 2, "coverage": 0.2}, "coverage = 0.2 needs a stepper that says where it looks"),
+    ],
+)
+def test_options_that_cannot_be_kept_are_refused(options: dict[str, Any], words: str) -> None:
+    table = random_table(3)
+    with pytest.raises(ConfigError, match=words):
+        beam(table, table.start(1), max_length=5, **options)
+    with pytest.raises(ConfigError, match="alpha"):
+        by_gnmt(-1.0)
+
+
+def test_a_search_reads_only_the_stepper_interface() -> None:
+    """States are opaque: a stepper with other states gives the same."""
+
+    class Boxed(Stepper[list[Tensor]]):
+        v, end, inner = 4, 0, random_table(4, 3)
+
+        def start(self, n: int) -> list[Tensor]:
+            return [self.inner.start(n)]
+
+        def log_probs(self, state: list[Tensor]) -> Tensor:
+            return self.inner.log_probs(state[0]).float()
+
+        def advance(self, state: list[Tensor], ids: Tensor) -> list[Tensor]:
+            return [self.inner.advance(state[0], ids)]
+
+        def select(self, state: list[Tensor], rows: Tensor) -> list[Tensor]:
+            return [self.inner.select(state[0], rows)]
+
+        def join(self, states: Sequence[list[Tensor]]) -> list[Tensor]:
+            return [self.inner.join([state[0] for state in states])]
+
+    boxed, table = Boxed(), Boxed.inner
+    found, wanted = (beam(s, s.start(2), 3, 6, n_best=3)[1] for s in (boxed, table))
+    assert [h.ids for h in found] == [h.ids for h in wanted]
+    assert [h.log_prob for h in found] == pytest.approx([h.log_prob for h in wanted], abs=1e-5)

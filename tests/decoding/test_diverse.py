@@ -1,0 +1,69 @@
+"""Diverse beams against groups by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.decoding.beam import beam
+from catena.decoding.diverse import diverse_beam
+from catena.decoding.ranking import at_max_length
+from catena.errors import ConfigError
+from tests.decoding.models import as_model, random_table
+from tests.oracle.search import diverse_by_hand
+
+
+@given(
+    st.integers(0, 99), st.integers(1, 5), st.sampled_from([(1, 3), (2, 2), (4, 2), (6, 3), (3, 1)]), st.integers(0, 4)
+)
+def test_groups_agree_with_groups_by_hand(seed: int, v: int, sizes: tuple[int, int], max_length: int) -> None:
+    width, groups = sizes if sizes[0] >= sizes[1] else (3, 3)
+    table = random_table(v, 2, seed=seed)
+    told = diverse_by_hand(as_model(table), table.end, width, groups, 0.9, max_length)
+    wanted = dict(sorted((pair for group in told for pair in group), key=lambda pair: -pair[1])[:99])
+    found = diverse_beam(table, table.start(1), width, groups, max_length, 0.9, n_best=width)[0]
+    finished = {h.ids: round(h.log_prob, 9) for h in found if h.finished}
+    best = sorted(wanted.values(), reverse=True)[:width]
+    assert sorted(finished.values(), reverse=True) == [round(x, 9) for x in best]
+    assert all(round(wanted[ids], 9) == log_prob for ids, log_prob in finished.items())
+
+
+def test_one_group_is_a_plain_beam() -> None:
+    for seed in range(10):
+        table = random_table(4, 2, seed=seed)
+        found = diverse_beam(table, table.start(2), 3, 1, 5, n_best=3)
+        assert found == beam(table, table.start(2), 3, 5, n_best=3, stop=at_max_length)
+
+
+def test_groups_begin_with_different_ids_where_the_penalty_is_strong() -> None:
+    table = random_table(6, 2, end=5, seed=4)
+    found = diverse_beam(table, table.start(1), 3, 3, 1, strength=50.0, n_best=3)[0]
+    assert len({h.ids[:1] for h in found if not h.finished}) == len([h for h in found if not h.finished])
+    same = diverse_beam(table, table.start(1), 3, 3, 1, strength=0.0, n_best=3)[0]
+    assert len([h for h in same if not h.finished]) == 1  # all groups find one thing, which is told once
+
+
+def test_rows_do_not_depend_on_the_batch() -> None:
+    table = random_table(5, 3, seed=2)
+    state = table.extend(table.start(3), torch.tensor([[1, 2], [3, 0], [4, 4]]), torch.tensor([2, 1, 0]))
+    together = diverse_beam(table, state, 4, 2, 5, n_best=4)
+    for row in (2, 0, 1):
+        assert diverse_beam(table, table.select(state, torch.tensor([row])), 4, 2, 5, n_best=4) == [together[row]]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"width": 4, "groups": 3}, "width must be a multiple of groups, but width = 4 and groups = 3"),
+        ({"width": 4, "groups": 0}, "multiple of groups"),
+        ({"width": 2, "groups": 2, "n_best": 3}, "n_best = 3 and width = 2"),
+    ],
+)
+def test_groups_that_do_not_fit_are_refused(options: dict[str, Any], words: str) -> None:
+    table = random_table(3)
+    with pytest.raises(ConfigError, match=words):
+        diverse_beam(table, table.start(1), max_length=3, **options)
