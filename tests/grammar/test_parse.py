@@ -121,6 +121,13 @@ def test_circles_are_ranked_with_ever_more_rounds(weight: str) -> None:
     assert [len(parse.rules()) for parse in islice(parser.parses(""), 4)] == [2, 4, 6, 8]
 
 
+@pytest.mark.parametrize("rule", ["S -> A E", "S -> E A", "S -> E A E"])
+def test_either_part_may_be_empty(rule: str) -> None:
+    parser = Parser(parse_grammar(f"{rule}\nA -> 'a'\nE -> 'e' |"))
+    assert parser.count("a") == 1
+    assert parser.count("e a e") == (rule == "S -> E A E")
+
+
 def test_empty_phrases_inside_empty_phrases() -> None:
     parser = Parser(parse_grammar("S -> S S [0.2] | E [0.3] | 'a' [0.5]\nE -> S E [0.1] | '' [0.9]"))
     parses = parser.k_best("a", 30)
