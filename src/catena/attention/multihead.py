@@ -110,7 +110,7 @@ class MultiHeadAttention(nn.Module):
             return self._join(self._attend(q, k, v, causal=True))
         if t == 1 and mask is None and self.n_kv_heads < self.n_heads:
             # Heads that share keys look at them as if they were so many queries of one head.
-            shared = q.view(len(q), self.n_kv_heads, -1, self.d_head)
+            shared = q.view(len(q), self.n_kv_heads, self.n_heads // self.n_kv_heads, self.d_head)
             return self._join(F.scaled_dot_product_attention(shared, k, v).view_as(q))
         return self._join(self._attend(q, k, v, None if mask is None else mask[:, None]))
 

@@ -1,0 +1,60 @@
+r"""The encoder of the feed-forward language model: a hidden layer over the last n vectors.
+
+.. math::  x = [C(w_{t-n+1}); \dots; C(w_t)] \qquad y_t = [\tanh(d + H x); x]
+
+Bengio et al. 2003, section 2: an output layer on :math:`y_t` is their :math:`b + W x + U \tanh(d + H x)`. The second
+part of y, which makes W the direct connections from the words to the output, is left out without them. Before the
+beginning of a sequence vectors are 0. Time O(n d_in d) for each position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.encoders.causal import CausalEncoder
+from catena.encoders.tails import Tails, detach_tails, empty_tails, join_tails, read_on, select_tails
+
+
+class FeedForward(CausalEncoder):
+    """Reads each position with the ``context - 1`` before it.
+
+    Args:
+        d_in: features of a vector.
+        d: hidden units; 0 for a model of direct connections alone.
+        context: vectors that are read together; the order of the n-grams is one more.
+        direct: give the vectors themselves beside the hidden units.
+    """
+
+    def __init__(self, d_in: int, d: int, context: int, *, direct: bool = True, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.d_in, self.context, self.direct = d_in, context, direct
+        self.d_out = d + (context * d_in if direct else 0)
+        self.hidden = nn.Linear(context * d_in, d)
+        self.dropout = nn.Dropout(dropout)
+
+    def encode(
+        self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, " b"], mask: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b t d_out"]:
+        return self.whole(x)
+
+    def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> Tails:
+        return empty_tails([(self.context - 1, self.d_in)], b, device, dtype)
+
+    def continue_(self, x: Float[Tensor, "b t d_in"], state: Tails) -> tuple[Float[Tensor, "b t d_out"], Tails]:
+        joined, tail = read_on(state[0], x)
+        windows = joined.unfold(1, self.context, 1).transpose(2, 3).flatten(2)  # b t (context d_in), oldest first
+        hidden = self.dropout(torch.tanh(self.hidden(windows)))
+        return torch.cat((hidden, windows), dim=-1) if self.direct else hidden, (tail,)
+
+    def select(self, state: Tails, rows: Int[Tensor, " m"]) -> Tails:
+        return select_tails(state, rows)
+
+    def join(self, states: Sequence[Tails]) -> Tails:
+        return join_tails(states)
+
+    def detach(self, state: Tails) -> Tails:
+        return detach_tails(state)

@@ -1,0 +1,215 @@
+r"""Neural language models: an embedding, a causal encoder, an output layer, each a part that is passed in.
+
+.. math::  h_t = \mathrm{encode}(C(w_1), \dots, C(w_{t-1})) \qquad p(w_t \mid w_{<t}) = \mathrm{output}(h_t)
+
+Bengio et al. 2003; Mikolov et al. 2010. The vector at the position of :math:`w_{t-1}` predicts :math:`w_t`: what is
+read and what is predicted are one position apart, and the first word is predicted after the mark of the beginning.
+
+Where the encoder's vectors and the embedding's differ in size, tied weights (Press & Wolf 2017) need a linear map
+between, which is learnt too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catena.data.vocabulary import PAD, Vocabulary
+from catena.embeddings.table import Embedding
+from catena.encoders.causal import CausalEncoder
+from catena.encoders.dropout import Dropout
+from catena.errors import ShapeError
+from catena.lm.base import LanguageModel
+from catena.outputs.base import OutputLayer
+from catena.shapes import mask_from_lengths
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class NeuralState:
+    """What was read: the encoder's own state, and the vector that predicts what comes next."""
+
+    encoder: Any
+    hidden: Float[Tensor, "n d"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Read:
+    """Sequences as the model sees them.
+
+    Args:
+        raw: the encoder's vectors.
+        hidden: the same, dropped out and mapped, as the output layer takes them.
+        state: where reading may go on; None where it was not asked for.
+    """
+
+    raw: Float[Tensor, "b t d_raw"]
+    hidden: Float[Tensor, "b t d"]
+    state: Any
+
+
+@dataclass(frozen=True)
+class Drops:
+    """The shares that are dropped in training.
+
+    Args:
+        input: features of the embedded tokens.
+        output: features of the encoder's vectors.
+        words: whole words of the vocabulary, for all their tokens in a batch (Merity et al. 2018, section 4.3).
+        locked: features are dropped alike at all positions of a sequence (Gal & Ghahramani 2016).
+    """
+
+    input: float = 0.0
+    output: float = 0.0
+    words: float = 0.0
+    locked: bool = False
+
+
+class NeuralLanguageModel(nn.Module, LanguageModel[NeuralState]):
+    """p(next | prefix) by a network. As a stepper it goes on from cached states, one encoder step for each id.
+
+    Args:
+        embedding: ids to vectors.
+        encoder: vectors to vectors, from left to right.
+        output: a vector to a distribution.
+        vocabulary: the symbols behind the ids.
+        begin: the id that is read before everything else.
+        end: the id that ends a sequence.
+        drops: what is dropped in training.
+    """
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        encoder: CausalEncoder,
+        output: OutputLayer,
+        vocabulary: Vocabulary,
+        *,
+        begin: int,
+        end: int,
+        drops: Drops | None = None,
+    ) -> None:
+        super().__init__()
+        encoder.check_causal()
+        if embedding.d_out != encoder.d_in:
+            raise ShapeError(
+                f"the encoder must take the vectors of the embedding, of size {embedding.d_out}, and takes size "
+                f"{encoder.d_in}: build it with d_in = {embedding.d_out}"
+            )
+        self.embedding, self.encoder, self.output = embedding, encoder, output
+        same = encoder.d_out == output.d_in
+        self.bridge = nn.Identity() if same else nn.Linear(encoder.d_out, output.d_in, bias=False)
+        self._vocabulary = vocabulary
+        self.v, self.begin, self.end = len(vocabulary), begin, end
+        self.drops = drops = drops or Drops()
+        time = 1 if drops.locked else None
+        self.drop_input, self.drop_output = Dropout(drops.input, time), Dropout(drops.output, time)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._vocabulary
+
+    # --- whole sequences ----------------------------------------------------------------------------------------------
+
+    def read(self, ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"] | None = None, state: Any = None) -> Read:
+        """Read sequences: from their beginning, padded if there are ``lengths``; or on from an encoder's state.
+
+        The vector at position ``i`` predicts what comes after ``ids[:, i]``.
+        """
+        x = self.vectors(ids)
+        after = None
+        if lengths is not None:
+            raw = self.encoder(x, lengths)
+        elif state is not None:
+            raw, after = self.encoder.continue_(x, state)
+        else:
+            raw = self.encoder.whole(x)
+        return Read(raw, self.bridge(self.drop_output(raw)), after)
+
+    def vectors(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
+        """The embedded ids, dropped out."""
+        x = self.embedding(ids)
+        if self.training and self.drops.words:
+            kept = F.dropout(x.new_ones(self.v), self.drops.words)
+            x = x * kept[ids][..., None]
+        return self.drop_input(x)
+
+    def fresh(self, b: int) -> Any:
+        """The encoder's state before anything is read."""
+        return self.encoder.begin(b, self.device, self.dtype)
+
+    def token_log_probs(self, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n t"]:
+        _check_lengths(ids, lengths.tolist())
+        before = torch.cat((ids.new_full((len(ids), 1), self.begin), ids[:, :-1]), dim=1)[:, : ids.shape[1]]
+        real = mask_from_lengths(lengths, ids.shape[1])
+        hidden = self.read(before.masked_fill(~real, PAD), lengths=lengths).hidden
+        found = hidden.new_zeros(ids.shape)
+        return found.masked_scatter(real, self.output.log_prob(hidden[real], ids[real]))
+
+    # --- step by step -------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def start(self, n: int) -> NeuralState:
+        first = torch.full((n, 1), self.begin, device=self.device)
+        return self._read_on(self.fresh(n), first)
+
+    @torch.no_grad()
+    def log_probs(self, state: NeuralState) -> Float[Tensor, "n v"]:
+        return self.output.log_probs(state.hidden)
+
+    @torch.no_grad()
+    def advance(self, state: NeuralState, ids: Int[Tensor, " n"]) -> NeuralState:
+        return self._read_on(state.encoder, ids[:, None])
+
+    @torch.no_grad()
+    def select(self, state: NeuralState, rows: Int[Tensor, " m"]) -> NeuralState:
+        return NeuralState(self.encoder.select(state.encoder, rows), state.hidden[rows])
+
+    @torch.no_grad()
+    def join(self, states: Sequence[NeuralState]) -> NeuralState:
+        return NeuralState(
+            self.encoder.join([state.encoder for state in states]), torch.cat([state.hidden for state in states])
+        )
+
+    @torch.no_grad()
+    def extend(self, state: NeuralState, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> NeuralState:
+        counts = lengths.tolist()
+        _check_lengths(ids, counts)
+        if len(set(counts)) <= 1:
+            t = counts[0] if counts else 0
+            return self._read_on(state.encoder, ids[:, :t]) if t else state
+        parts, order = [], []
+        for t in sorted(set(counts)):  # rows of one length are read in one piece
+            rows = [row for row, count in enumerate(counts) if count == t]
+            chosen = torch.tensor(rows, device=ids.device)
+            part = self.select(state, chosen)
+            parts.append(self._read_on(part.encoder, ids[chosen, :t]) if t else part)
+            order += rows
+        return self.select(self.join(parts), torch.tensor(order, device=ids.device).argsort())
+
+    def _read_on(self, state: Any, ids: Int[Tensor, "n t"]) -> NeuralState:
+        raw, after = self.encoder.continue_(self.embedding(ids), state)
+        return NeuralState(after, self.bridge(raw[:, -1]))
+
+    # --- where it computes --------------------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
+
+
+def _check_lengths(ids: Tensor, counts: Sequence[int]) -> None:
+    if counts and not 0 <= min(counts) <= max(counts) <= ids.shape[1]:
+        raise ShapeError(
+            f"lengths must be between 0 and {ids.shape[1]}, the width of ids, but they are from {min(counts)} to "
+            f"{max(counts)}"
+        )

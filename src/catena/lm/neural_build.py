@@ -1,0 +1,93 @@
+"""From settings to neural language models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
+from catena.embeddings.table import Embedding, EmbeddingTable, build_embedding
+from catena.encoders.base import Encoder
+from catena.encoders.build import build_encoder
+from catena.encoders.causal import causal
+from catena.errors import ConfigError
+from catena.lm.base import END_SYMBOL
+from catena.lm.feed_forward import FeedForward
+from catena.lm.neural import Drops, NeuralLanguageModel
+from catena.lm.neural_masked import MaskedLanguageModel
+from catena.lm.neural_settings import FeedForwardModel, NeuralModel, NeuralSettings
+from catena.outputs.base import OutputLayer
+from catena.outputs.build import build_output
+
+Vectors = tuple[Float[Tensor, "v d"], Bool[Tensor, " v"]]
+"""Word vectors that were read for a vocabulary, and which words they are known for."""
+
+
+def build_neural(
+    settings: NeuralModel,
+    vocabulary: Vocabulary,
+    counts: Sequence[int],
+    *,
+    begin: str = END_SYMBOL,
+    vectors: Vectors | None = None,
+) -> NeuralLanguageModel:
+    """The language model of these settings.
+
+    Args:
+        counts: how often each id occurs in the training text, the end among them.
+        begin: the special that is read before everything else: the end of what came before, or a mark of its own.
+        vectors: word vectors to start from, where the settings name a file.
+    """
+    embedding, encoder = _ears(settings, vocabulary, vectors)
+    reader = causal(encoder)
+    return NeuralLanguageModel(
+        embedding,
+        reader,
+        _output(settings, embedding, reader.d_out, vocabulary, counts),
+        vocabulary,
+        begin=vocabulary.special(begin),
+        end=vocabulary.special(END_SYMBOL),
+        drops=drops_of(settings),
+    )
+
+
+def build_masked(
+    settings: NeuralModel, vocabulary: Vocabulary, counts: Sequence[int], *, vectors: Vectors | None = None
+) -> MaskedLanguageModel:
+    """The model of these settings that guesses hidden words."""
+    embedding, encoder = _ears(settings, vocabulary, vectors)
+    output = _output(settings, embedding, encoder.d_out, vocabulary, counts)
+    return MaskedLanguageModel(embedding, encoder, output, vocabulary, drops_of(settings))
+
+
+def drops_of(settings: NeuralSettings) -> Drops:
+    """What the settings drop in training."""
+    return Drops(settings.dropout_input, settings.dropout_output, settings.dropout_words, settings.locked)
+
+
+def _ears(settings: NeuralModel, vocabulary: Vocabulary, vectors: Vectors | None) -> tuple[Embedding, Encoder]:
+    matrix, known = vectors if vectors else (None, None)
+    embedding = build_embedding(settings.embedding, len(vocabulary), matrix=matrix, known=known)
+    if isinstance(settings, FeedForwardModel):
+        own = settings.encoder
+        return embedding, FeedForward(embedding.d_out, own.d, own.context, direct=own.direct, dropout=own.dropout)
+    return embedding, build_encoder(settings.encoder, embedding.d_out)
+
+
+def _output(
+    settings: NeuralModel, embedding: Embedding, d_encoder: int, vocabulary: Vocabulary, counts: Sequence[int]
+) -> OutputLayer:
+    tied: nn.Parameter | None = None
+    if settings.tied:
+        if not isinstance(embedding, EmbeddingTable):
+            raise ConfigError("tied = true needs one table of vectors: set tied = false, or embedding.mode = 'random'")
+        tied = embedding.weight
+    d_in = embedding.d_out if settings.tied else d_encoder
+    return build_output(settings.output, d_in, counts, tied=tied, forbidden=_never(vocabulary))
+
+
+def _never(vocabulary: Vocabulary) -> list[int]:
+    """The ids that no text holds: all specials but the unknown and the end."""
+    return [vocabulary.special(name) for name in vocabulary.specials if name not in (UNK_SYMBOL, END_SYMBOL)]

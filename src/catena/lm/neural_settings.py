@@ -1,0 +1,134 @@
+"""Settings of neural language models, each kind of encoder a kind of model. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from catena.config import Config
+from catena.embeddings.settings import EmbeddingSettings
+from catena.encoders.settings import (
+    ConvolutionSettings,
+    DilatedSettings,
+    Probability,
+    RecurrentSettings,
+    TransformerSettings,
+)
+from catena.outputs.settings import OutputSettings, SoftmaxSettings
+
+
+class NeuralSettings(Config):
+    """What all neural language models share."""
+
+    embedding: EmbeddingSettings = EmbeddingSettings(d=256, scale=0.1)
+    """The vectors of the tokens."""
+    output: OutputSettings = SoftmaxSettings()
+    """How a vector becomes a distribution over the vocabulary."""
+    tied: bool = True
+    """The output layer has the embedding's own weights; a map is put between where the sizes differ."""
+    dropout_input: Probability = 0.2
+    """Probability of dropping a number of a token's vector in training."""
+    dropout_output: Probability = 0.2
+    """Probability of dropping a unit of the encoder's vectors, before the output layer."""
+    dropout_words: Probability = 0.0
+    """Probability of dropping a word of the vocabulary, with all its tokens in a batch."""
+    locked: bool = True
+    """dropout_input and dropout_output drop the same units at every step of a sequence (variational dropout)."""
+
+    @model_validator(mode="after")
+    def _can_be_tied(self) -> NeuralSettings:
+        if self.tied and self.embedding.mode in ("static", "multichannel"):
+            raise ValueError(
+                f"tied = true trains the embedding with the output layer, and embedding.mode = "
+                f"{self.embedding.mode!r} keeps it as it is: set tied = false, or embedding.mode = 'tuned'"
+            )
+        return self
+
+
+def _recurrent(**options: object) -> RecurrentSettings:
+    """A recurrent encoder as a language model likes it."""
+    return RecurrentSettings(
+        **{"d": 256, "n_layers": 2, "bidirectional": False, "dropout": 0.2, "locked": True, **options}
+    )
+
+
+class RnnModel(NeuralSettings):
+    """A simple recurrent network (Elman 1990; Mikolov et al. 2010)."""
+
+    kind: Literal["rnn"] = "rnn"
+    """The model."""
+    encoder: RecurrentSettings = _recurrent(cell="elman")
+    """The recurrent encoder."""
+
+
+class LstmModel(NeuralSettings):
+    """An LSTM: plain, with peepholes, or with coupled gates (encoder.cell)."""
+
+    kind: Literal["lstm"] = "lstm"
+    """The model."""
+    encoder: RecurrentSettings = _recurrent(cell="lstm")
+    """The recurrent encoder."""
+
+
+class GruModel(NeuralSettings):
+    """A gated recurrent unit."""
+
+    kind: Literal["gru"] = "gru"
+    """The model."""
+    encoder: RecurrentSettings = _recurrent(cell="gru")
+    """The recurrent encoder."""
+
+
+class FeedForwardSettings(Config):
+    """A hidden layer over the last few vectors."""
+
+    kind: Literal["feed_forward"] = "feed_forward"
+    """A feed-forward encoder."""
+    d: int = Field(256, gt=0)
+    """Hidden units."""
+    context: int = Field(5, gt=0)
+    """Tokens that are read together to guess the next one."""
+    direct: bool = True
+    """Connect the tokens' vectors with the output directly, beside the hidden layer."""
+    dropout: Probability = 0.2
+    """Probability of dropping a hidden unit."""
+
+
+class FeedForwardModel(NeuralSettings):
+    """The feed-forward model of Bengio et al. (2003)."""
+
+    kind: Literal["feed-forward"] = "feed-forward"
+    """The model."""
+    encoder: FeedForwardSettings = FeedForwardSettings()
+    """The feed-forward encoder."""
+
+
+class ConvolutionModel(NeuralSettings):
+    """Causal convolution: with gaps that double (dilated), or plain with padding = causal."""
+
+    kind: Literal["convolution"] = "convolution"
+    """The model."""
+    encoder: Annotated[DilatedSettings | ConvolutionSettings, Field(discriminator="kind")] = DilatedSettings(
+        d=256, dropout=0.1
+    )
+    """The convolutional encoder."""
+
+
+class TransformerModel(NeuralSettings):
+    """A Transformer decoder."""
+
+    kind: Literal["transformer"] = "transformer"
+    """The model."""
+    encoder: TransformerSettings = TransformerSettings(
+        d=256, n_heads=4, n_layers=4, d_feed=1024, causal=True, positions="rotary", activation="gelu"
+    )
+    """The Transformer."""
+    dropout_input: Probability = 0.0
+    """Probability of dropping a number of a token's vector in training; the encoder drops too."""
+    dropout_output: Probability = 0.0
+    """Probability of dropping a unit of the encoder's vectors, before the output layer."""
+
+
+NeuralModel = RnnModel | LstmModel | GruModel | FeedForwardModel | ConvolutionModel | TransformerModel
+NEURAL_KINDS = ("rnn", "lstm", "gru", "feed-forward", "convolution", "transformer")
