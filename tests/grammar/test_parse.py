@@ -121,6 +121,15 @@ def test_circles_are_ranked_with_ever_more_rounds(weight: str) -> None:
     assert [len(parse.rules()) for parse in islice(parser.parses(""), 4)] == [2, 4, 6, 8]
 
 
+@pytest.mark.parametrize("around", ["S -> S [1]", "S -> T [1]\nT -> S [1]"])
+def test_of_equals_the_parse_that_is_in_no_circle_comes_first(around: str) -> None:
+    parser = Parser(parse_grammar(f"{around}\nS -> A A [1]\nA -> 'a' [1]"))
+    first, second, third = parser.k_best("a a", 3)
+    assert str(first) == "(S (A a) (A a))"
+    assert str(second).count("(A a)") == str(third).count("(A a)") == 2
+    assert len({first, second, third}) == 3
+
+
 @pytest.mark.parametrize("rule", ["S -> A E", "S -> E A", "S -> E A E"])
 def test_either_part_may_be_empty(rule: str) -> None:
     parser = Parser(parse_grammar(f"{rule}\nA -> 'a'\nE -> 'e' |"))
