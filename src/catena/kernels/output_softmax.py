@@ -1,0 +1,228 @@
+r"""The likelihood of a softmax layer without the logits of the whole batch: they are made, used and dropped by blocks
+of rows.
+
+.. math::  \ell_i = \log \sum_w \exp z_{iw} - z_{i y_i}, \qquad z = (h W^\top + b) / \tau
+
+The gradient of a block of logits is its softmax less the target, so a loss whose weight on each row is known in advance
+(the mean) gets its gradients in the forward pass, at three matrix products in all and no product done twice. The same
+numbers as ``cross_entropy(linear(...))``: nothing is approximated. Gradients of gradients go through the plain form.
+
+Half precision: sums, exponentials and the gradient of the weights are float32 always.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+BLOCK_ON_CPU = 13_000_000
+"""Logits in one block, about 50 MB: smaller blocks make the gradient of the weights be read and written more often."""
+BLOCK_ON_GPU = 1 << 27
+HALVES = (torch.bfloat16, torch.float16)
+
+
+def rows_in_block(n: int, v: int, device: torch.device) -> int:
+    """Rows whose logits are held at once, such that the blocks are of equal size."""
+    most = max(1, (BLOCK_ON_GPU if device.type == "cuda" else BLOCK_ON_CPU) // max(v, 1))
+    blocks = max(1, -(-n // most))
+    return max(1, -(-n // blocks))
+
+
+def plain_log_probs(hidden: Tensor, weight: Tensor, bias: Tensor | None, scale: float) -> Tensor:
+    """log softmax of all rows at once, in float32 at least: what the blocks compute, and what defines right."""
+    logits = torch.nn.functional.linear(hidden, weight, None if bias is None else bias.to(hidden.dtype))
+    return torch.log_softmax(logits.to(wide(logits.dtype)) * scale, dim=-1)
+
+
+def softmax_loss(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, scale: float = 1.0, rows: int | None = None
+) -> Tensor:
+    """The mean of -log p(target) over the rows; 0 for no rows."""
+    rows = rows or rows_in_block(len(hidden), len(weight), hidden.device)
+    inputs = (hidden, weight, bias)
+    wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
+    loss: Tensor = _MeanLoss.apply(*inputs, targets, scale, rows, _product_dtype(hidden), wanted)
+    return loss
+
+
+def softmax_log_prob(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, scale: float = 1.0, rows: int | None = None
+) -> Tensor:
+    """log p(target) of each row. The backward pass makes the logits anew."""
+    rows = rows or rows_in_block(len(hidden), len(weight), hidden.device)
+    found: Tensor = _LogProb.apply(hidden, weight, bias, targets, scale, rows, _product_dtype(hidden))
+    return found
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """The dtype that sums are taken in."""
+    return torch.float32 if dtype in HALVES else dtype
+
+
+def _product_dtype(hidden: Tensor) -> torch.dtype:
+    """The dtype of the factors of matrix products. On a CPU half precision saves no time, so it is left."""
+    device = hidden.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+    return wide(dtype) if device == "cpu" else dtype
+
+
+class _Blocks:
+    """The layer as blocks of rows see it: factors in the dtype of products, everything else wide."""
+
+    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, scale: float, rows: int):
+        self.hidden, self.weight, self.bias, self.targets = hidden, weight, bias, targets
+        self.scale = scale
+        self.cuts = [(low, min(low + rows, len(hidden))) for low in range(0, len(hidden), rows)]
+        self.wide = wide(hidden.dtype)
+        self.buffer = hidden.new_empty(0)
+        if hidden.dtype == self.wide:
+            self.buffer = hidden.new_empty(min(rows, len(hidden)), len(weight))
+
+    def log_softmax(self, low: int, high: int) -> tuple[Tensor, Tensor]:
+        """log p of every word at these rows, in memory that the next block takes over; and of the targets."""
+        x = self.hidden[low:high]
+        if x.dtype != self.wide:
+            logits = torch.mm(x, self.weight.T, out_dtype=self.wide).mul_(self.scale)
+            if self.bias is not None:
+                logits.add_(self.bias, alpha=self.scale)
+        elif self.bias is None:
+            logits = torch.mm(x, self.weight.T, out=self.buffer[: high - low]).mul_(self.scale)
+        else:
+            out = self.buffer[: high - low]
+            logits = torch.addmm(self.bias, x, self.weight.T, beta=self.scale, alpha=self.scale, out=out)
+        torch.log_softmax(logits, dim=-1, out=logits)
+        return logits, logits.gather(1, self.targets[low:high, None]).squeeze(1)
+
+    def gradients(self, coefficients: Tensor | float, wanted: tuple[bool, ...]) -> tuple[Tensor, list[Tensor | None]]:
+        """log p of the targets, and the gradients of -Σ coefficient · log p(target)."""
+        found = self.hidden.new_empty(len(self.hidden), dtype=self.wide)
+        shapes = (self.hidden.shape, self.weight.shape, self.weight.shape[:1])
+        sums: list[Tensor | None] = [
+            self.hidden.new_zeros(shape, dtype=self.wide) if w else None
+            for shape, w in zip(shapes, wanted, strict=True)
+        ]
+        for low, high in self.cuts:
+            block, found[low:high] = self.log_softmax(low, high)
+            if any(wanted):
+                c = coefficients if isinstance(coefficients, float) else coefficients[low:high, None]
+                self._add_gradients(block.exp_(), c, low, high, sums)
+        return found, sums
+
+    def _add_gradients(
+        self, p: Tensor, coefficients: Tensor | float, low: int, high: int, sums: list[Tensor | None]
+    ) -> None:
+        target = self.targets[low:high, None]
+        p.scatter_add_(1, target, p.new_full((1, 1), -1.0).expand(high - low, 1))
+        if not isinstance(coefficients, float):
+            p.mul_(coefficients)
+            factor = self.scale
+        else:
+            factor = self.scale * coefficients
+        x, narrow = self.hidden[low:high], p.to(self.hidden.dtype)
+        for_hidden, for_weight, for_bias = sums
+        if for_hidden is not None:
+            self._product(narrow, self.weight, factor, for_hidden[low:high])
+        if for_weight is not None:
+            self._product(narrow.T, x, factor, for_weight)
+        if for_bias is not None:
+            for_bias.add_(p.sum(0), alpha=factor)
+
+    def _product(self, a: Tensor, b: Tensor, factor: float, to: Tensor) -> None:
+        if a.dtype == to.dtype:
+            to.addmm_(a, b, alpha=factor)
+        else:
+            to.add_(torch.mm(a, b, out_dtype=to.dtype), alpha=factor)
+
+
+def _blocks(inputs: tuple[Tensor, ...], scale: float, rows: int, dtype: torch.dtype) -> _Blocks:
+    hidden, weight, bias, targets = inputs
+    bias = None if bias is None else bias.to(wide(dtype))
+    return _Blocks(hidden.to(dtype), weight.to(dtype), bias, targets, scale, rows)
+
+
+def _cast(gradients: list[Tensor | None], like: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+    return tuple(None if g is None else g.to(x.dtype) for g, x in zip(gradients, like, strict=False))
+
+
+def _through_plain(ctx: Any, outer: Tensor, reduce_mean: bool) -> tuple[Tensor | None, ...]:
+    """The gradients as a function that can be differentiated again."""
+    *inputs, targets = ctx.saved_tensors
+    hidden, weight, bias = inputs
+    found = plain_log_probs(hidden.to(ctx.dtype), weight.to(ctx.dtype), bias, ctx.scale)
+    found = found.gather(1, targets[:, None]).squeeze(1)
+    value = -found.sum() / max(len(hidden), 1) if reduce_mean else found
+    places = [i for i, wanted in enumerate(ctx.needs_input_grad[:3]) if wanted]
+    gradients = torch.autograd.grad(value, [inputs[i] for i in places], outer.to(value.dtype), create_graph=True)
+    by_place = dict(zip(places, gradients, strict=True))
+    return tuple(by_place.get(i) for i in range(3))
+
+
+class _MeanLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        scale: float,
+        rows: int,
+        dtype: torch.dtype,
+        wanted: bool,
+    ) -> Tensor:
+        with torch.autocast(hidden.device.type, enabled=False):
+            blocks = _blocks((hidden, weight, bias, targets), scale, rows, dtype)  # type: ignore[arg-type]
+            needs = tuple(wanted and need for need in ctx.needs_input_grad[:3])
+            found, sums = blocks.gradients(1.0 / max(len(hidden), 1), needs)
+        ctx.save_for_backward(hidden, weight, bias, targets)
+        ctx.scale, ctx.rows, ctx.dtype = scale, rows, dtype
+        ctx.gradients = sums
+        return -found.sum() / max(len(hidden), 1)
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
+        none = (None,) * 5
+        if torch.is_grad_enabled():
+            return (*_through_plain(ctx, outer, reduce_mean=True), *none)
+        inputs = ctx.saved_tensors
+        # The sums are given away, and scaled where they lie: a copy would be as large as the weights.
+        sums, ctx.gradients = ctx.gradients, None
+        if sums is None:
+            with torch.autocast(inputs[0].device.type, enabled=False):
+                blocks = _blocks(inputs, ctx.scale, ctx.rows, ctx.dtype)
+                _, sums = blocks.gradients(1.0 / max(len(inputs[0]), 1), ctx.needs_input_grad[:3])
+        scaled = [None if g is None else g.mul_(outer.to(g.dtype)) for g in sums]
+        return (*_cast(scaled, inputs), *none)
+
+
+class _LogProb(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        scale: float,
+        rows: int,
+        dtype: torch.dtype,
+    ) -> Tensor:
+        with torch.autocast(hidden.device.type, enabled=False):
+            blocks = _blocks((hidden, weight, bias, targets), scale, rows, dtype)  # type: ignore[arg-type]
+            found, _ = blocks.gradients(0.0, (False, False, False))
+        ctx.save_for_backward(hidden, weight, bias, targets)
+        ctx.scale, ctx.rows, ctx.dtype = scale, rows, dtype
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
+        none = (None,) * 4
+        if torch.is_grad_enabled():
+            return (*_through_plain(ctx, outer, reduce_mean=False), *none)
+        inputs = ctx.saved_tensors
+        with torch.autocast(inputs[0].device.type, enabled=False):
+            blocks = _blocks(inputs, ctx.scale, ctx.rows, ctx.dtype)
+            _, sums = blocks.gradients(-outer.to(blocks.wide), ctx.needs_input_grad[:3])
+        return (*_cast(sums, inputs), *none)

@@ -1,0 +1,87 @@
+r"""The interface of output layers: a vector in, a distribution over ``v`` ids out, or the loss that trains it.
+
+.. math::  \mathrm{loss} = \frac 1 n \sum_{i=1}^n \ell(h_i, y_i), \qquad \sum_{w=1}^{v} p(w \mid h) = 1
+
+Knows nothing of words or sequences: rows are tokens that the caller has flattened and freed of padding.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from catena.errors import DataError
+from catena.shapes import read_axes
+
+
+class OutputLayer(nn.Module, ABC):
+    """A distribution over ``v`` ids given a vector of ``d_in`` features.
+
+    ``normalised`` is True where the model is a distribution by its own making. Where it is False, training sees
+    scores that need not sum to one; ``log_prob`` and ``log_probs`` then normalise them explicitly.
+    ``likelihood`` is True where ``loss`` is the mean of ``-log_prob``, and so may be read as one.
+
+    Layers that draw in ``loss`` take their noise from torch's own generator, as dropout does.
+    """
+
+    d_in: int
+    v: int
+    normalised: bool
+    likelihood: bool
+
+    @abstractmethod
+    def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
+        """The mean of the training loss over the rows; 0, with a gradient of 0, for no rows."""
+
+    @abstractmethod
+    def log_prob(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """log p(target) of each row, exact and normalised; -inf for an id that is forbidden."""
+
+    @abstractmethod
+    def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
+        """log p of every id; its exponentials sum to one."""
+
+    def log_probs_among(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:
+        """log p of these ids, given that it is one of them; layers that can do so compute nothing else."""
+        return torch.log_softmax(self.log_probs(hidden)[:, ids], dim=-1)
+
+    @torch.no_grad()
+    def sample(self, hidden: Float[Tensor, "n d_in"], generator: torch.Generator) -> Int[Tensor, " n"]:
+        """One id for each row, drawn from ``log_probs``."""
+        return draw_ids(self.log_probs(hidden), generator)
+
+    def forward(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
+        """The loss, for wrappers that know only ``forward``."""
+        return self.loss(hidden, targets)
+
+    def extra_repr(self) -> str:
+        return f"d_in={self.d_in}, v={self.v}"
+
+
+def draw_ids(log_probs: Float[Tensor, "n v"], generator: torch.Generator) -> Int[Tensor, " n"]:
+    """One id for each row, by the largest of ``log p - log E`` with E exponential (Gumbel's trick): no sums of many
+    small numbers are taken, and an id of log-probability -inf is never drawn."""
+    shape, dtype = log_probs.shape, torch.promote_types(log_probs.dtype, torch.float32)
+    times = torch.empty(shape, dtype=dtype, device=generator.device).exponential_(generator=generator)
+    smallest = torch.finfo(dtype).tiny
+    return (log_probs.to(dtype) - times.clamp_min(smallest).log().to(log_probs.device)).argmax(dim=-1)
+
+
+def checked_targets(layer: OutputLayer, hidden: Tensor, targets: Tensor) -> Int[Tensor, " n"]:
+    """The targets as indices, or an error that says what is wrong with them.
+
+    On a GPU the range is left to torch's own assertion: asking there would make every step wait for the device.
+    """
+    read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=layer.d_in)
+    read_axes("targets", tuple(targets.shape), "n", n=len(hidden))
+    if targets.device.type == "cpu" and len(targets):
+        low, high = (int(x) for x in torch.aminmax(targets))
+        if low < 0 or high >= layer.v:
+            raise DataError(
+                f"targets must be ids from 0 to {layer.v - 1}, but one is {low if low < 0 else high}: "
+                "leave padding out, and give ids of the vocabulary that the layer was made for"
+            )
+    return targets.long()

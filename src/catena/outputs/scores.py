@@ -1,0 +1,106 @@
+r"""One score for each word: a row of weights, and a bias.
+
+.. math::  s(w, h) = h \cdot W_w + b_w
+
+The rows may be those of an embedding (tied weights, Press & Wolf 2017). Forbidden words score exactly -inf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from catena.errors import ConfigError, DataError, ShapeError
+from catena.numerics import NEVER
+
+
+class WordScores(nn.Module):
+    """Scores of ``v`` words for vectors of ``d_in`` features.
+
+    Args:
+        d_in: features of a vector.
+        v: words.
+        bias: whether each word has a bias.
+        tied: the rows to use, of shape ``(v, d_in)``; rows of its own if omitted.
+        forbidden: words whose score is -inf.
+    """
+
+    forbidden: Tensor | None
+
+    def __init__(
+        self,
+        d_in: int,
+        v: int,
+        bias: bool = True,
+        tied: nn.Parameter | None = None,
+        forbidden: Sequence[int] = (),
+    ) -> None:
+        super().__init__()
+        self.weight = tied_rows(tied, v, d_in) if tied is not None else nn.Parameter(fresh_rows(v, d_in))
+        self.bias = nn.Parameter(torch.zeros(v)) if bias else None
+        check_forbidden(forbidden, v)
+        self.register_buffer("forbidden", forbidden_mask(forbidden, v) if forbidden else None, persistent=False)
+
+    @property
+    def effective_bias(self) -> Float[Tensor, " v"] | None:
+        """The bias, with -inf for what is forbidden; None if there is neither."""
+        if self.forbidden is None:
+            return self.bias
+        bias = torch.zeros(len(self.forbidden), dtype=self.weight.dtype, device=self.weight.device)
+        return (bias if self.bias is None else self.bias).masked_fill(self.forbidden, NEVER)
+
+    def every(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
+        """The score of every word."""
+        bias = self.effective_bias
+        return functional.linear(hidden, self.weight, bias)
+
+    def shared(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:
+        """The scores of the same words for all rows. Time O(n c d)."""
+        bias = self.effective_bias
+        return functional.linear(hidden, self.rows(ids), None if bias is None else bias[ids])
+
+    def each(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, "n c"]) -> Float[Tensor, "n c"]:
+        """The scores of words that each row has for itself."""
+        rows, bias = self.rows(ids), self.effective_bias
+        scores = torch.matmul(rows.to(hidden.dtype), hidden[:, :, None]).squeeze(-1)
+        return scores if bias is None else scores + bias[ids]
+
+    def rows(self, ids: Int[Tensor, "*ids"]) -> Float[Tensor, "*ids d_in"]:
+        """The weights of these words. (The gradient of an embedding is several times faster than that of indexing.)"""
+        return functional.embedding(ids, self.weight)
+
+
+def fresh_rows(v: int, d: int) -> Float[Tensor, "v d"]:
+    """Weights drawn evenly from ±1/sqrt(d), as torch's own linear layers have them."""
+    return torch.empty(v, d).uniform_(-(d**-0.5), d**-0.5)
+
+
+def tied_rows(tied: nn.Parameter, v: int, d_in: int) -> nn.Parameter:
+    """The given weights, if their shape fits."""
+    if tuple(tied.shape) != (v, d_in):
+        raise ShapeError(
+            f"tied weights must have the shape (v, d_in) = ({v}, {d_in}), but it is {tuple(tied.shape)}: "
+            "give the embedding and the vectors that reach the output layer the same size, or do not tie them"
+        )
+    return tied
+
+
+def check_forbidden(forbidden: Sequence[int], v: int) -> None:
+    """Refuse ids that do not exist, and to forbid everything."""
+    outside = [i for i in forbidden if not 0 <= i < v]
+    if outside:
+        raise DataError(f"forbidden ids must be from 0 to {v - 1}, but {outside[0]} is among them")
+    if v < 1 or len(set(forbidden)) == v:
+        raise ConfigError(
+            f"an output layer needs an id that it may give, but of v = {v} ids {len(forbidden)} are forbidden"
+        )
+
+
+def forbidden_mask(forbidden: Sequence[int], v: int) -> Tensor:
+    mask = torch.zeros(v, dtype=torch.bool)
+    mask[list(forbidden)] = True
+    return mask

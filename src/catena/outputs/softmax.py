@@ -1,0 +1,77 @@
+r"""The full softmax, exact, without ever holding the logits of the whole batch.
+
+.. math::  p(w \mid h) = \frac{\exp(s(w, h) / \tau)}{\sum_{w'} \exp(s(w', h) / \tau)}
+
+Time O(n v d); memory O(v d) for the gradient and one block of logits, whatever n is: see
+:mod:`catena.kernels.output_softmax`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from catena.errors import ConfigError
+from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
+from catena.outputs.base import OutputLayer, checked_targets
+from catena.outputs.scores import WordScores
+from catena.shapes import read_axes
+
+
+class Softmax(OutputLayer):
+    """A softmax over all words.
+
+    Args:
+        d_in: features of a vector.
+        v: words.
+        bias: whether each word has a bias.
+        temperature: what scores are divided by; above 1 the distribution is flatter. May be set later as well.
+        tied: rows of an embedding to use as weights.
+        forbidden: ids of probability 0.
+    """
+
+    normalised = True
+    likelihood = True
+
+    def __init__(
+        self,
+        d_in: int,
+        v: int,
+        bias: bool = True,
+        temperature: float = 1.0,
+        tied: nn.Parameter | None = None,
+        forbidden: Sequence[int] = (),
+    ) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise ConfigError(
+                f"temperature must be above 0, but it is {temperature}: take the best id for a limit of 0"
+            )
+        self.d_in, self.v, self.temperature = d_in, v, temperature
+        self.scores = WordScores(d_in, v, bias, tied, forbidden)
+
+    def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
+        targets = checked_targets(self, hidden, targets)
+        return softmax_loss(hidden, self.scores.weight, self.scores.effective_bias, targets, 1 / self.temperature)
+
+    def log_prob(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        targets = checked_targets(self, hidden, targets)
+        return softmax_log_prob(hidden, self.scores.weight, self.scores.effective_bias, targets, 1 / self.temperature)
+
+    def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
+        read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
+        return wide_log_softmax(self.scores.every(hidden), 1 / self.temperature)
+
+    def log_probs_among(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:
+        return wide_log_softmax(self.scores.shared(hidden, ids), 1 / self.temperature)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, temperature={self.temperature}"
+
+
+def wide_log_softmax(scores: Float[Tensor, "n c"], scale: float = 1.0) -> Float[Tensor, "n c"]:
+    """log softmax over the last axis, in float32 for scores of half precision."""
+    return torch.log_softmax(scores.to(wide(scores.dtype)) * scale, dim=-1)

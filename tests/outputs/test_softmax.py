@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from catena.errors import ConfigError, DataError, ShapeError
+from catena.kernels import output_softmax
+from catena.outputs.softmax import Softmax
+from tests.laws.output_laws import CLOSE, D, N, OutputLaws, V, scramble
+from tests.oracle.outputs import softmax_log_probs
+
+
+class TestSoftmax(OutputLaws):
+    def make(self, v: int, forbidden: Sequence[int] = ()) -> Softmax:
+        return Softmax(D, v, forbidden=forbidden)
+
+
+class TestSoftmaxInSmallBlocks(OutputLaws):
+    """Three rows at a time, the last block short, at a temperature and without a bias."""
+
+    @pytest.fixture(autouse=True)
+    def small_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(output_softmax, "BLOCK_ON_CPU", 3 * V)
+
+    def make(self, v: int, forbidden: Sequence[int] = ()) -> Softmax:
+        return Softmax(D, v, bias=False, temperature=0.7, forbidden=forbidden)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_log_probs_equal_the_plain_formula(bias: bool, temperature: float) -> None:
+    layer = scramble(Softmax(D, V, bias, temperature).double())
+    hidden = torch.randn(N, D, dtype=torch.float64)
+    rows = None if layer.scores.bias is None else layer.scores.bias.tolist()
+    wanted = softmax_log_probs(hidden.tolist(), layer.scores.weight.tolist(), rows, temperature)
+    torch.testing.assert_close(layer.log_probs(hidden), torch.tensor(wanted, dtype=torch.float64), **CLOSE)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, N, 100])
+def test_blocks_of_any_size_give_what_torch_gives(rows: int) -> None:
+    hidden = torch.randn(N, D, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(V, D, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(V, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(V, (N,))
+    plain = functional.cross_entropy(functional.linear(hidden, weight, bias) * 0.3, targets)
+    ours = output_softmax.softmax_loss(hidden, weight, bias, targets, 0.3, rows)
+    torch.testing.assert_close(ours, plain, **CLOSE)
+    inputs = (hidden, weight, bias)
+    torch.testing.assert_close(torch.autograd.grad(ours, inputs), torch.autograd.grad(plain, inputs), **CLOSE)
+
+
+def test_blocks_hold_no_more_than_they_may_and_are_alike() -> None:
+    cpu = torch.device("cpu")
+    assert output_softmax.rows_in_block(2048, 50_000, cpu) == 256
+    assert output_softmax.rows_in_block(300, 50_000, cpu) == 150
+    assert output_softmax.rows_in_block(5, 10**9, cpu) == 1
+    assert output_softmax.rows_in_block(0, 10, cpu) == 1
+
+
+def test_autograd_keeps_no_logits() -> None:
+    """What is kept for the backward pass are the inputs alone, which exist anyway."""
+    kept: list[int] = []
+    layer, hidden = Softmax(D, 5000), torch.randn(400, D, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.numel()) or x, lambda x: x):
+        layer.loss(hidden, torch.randint(5000, (400,)))
+        layer.log_prob(hidden, torch.randint(5000, (400,)))
+    assert max(kept) <= 5000 * D
+
+
+def test_half_precision_sums_the_gradient_of_the_weights_in_single(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In bfloat16 a sum of 1024 equal gradients would stop growing at 256 of them."""
+    monkeypatch.setattr(output_softmax, "BLOCK_ON_CPU", 2)
+    n = 1024
+    hidden = torch.ones(n, 1, dtype=torch.bfloat16)
+    layer = Softmax(1, 2, bias=True).bfloat16()
+    with torch.no_grad():
+        layer.scores.weight.zero_()
+    layer.loss(hidden, torch.zeros(n, dtype=torch.long)).backward()
+    assert layer.scores.weight.grad is not None
+    assert layer.scores.weight.grad.flatten().tolist() == [-0.5, 0.5]
+    assert layer.scores.bias is not None
+    assert layer.scores.bias.grad is not None
+    assert layer.scores.bias.grad.tolist() == [-0.5, 0.5]
+
+
+def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a gradient was computed")
+
+    monkeypatch.setattr(output_softmax._Blocks, "_add_gradients", refuse)
+    layer, hidden, targets = Softmax(D, V), torch.randn(N, D), torch.zeros(N, dtype=torch.long)
+    with torch.no_grad():
+        assert layer.loss(hidden, targets).isfinite()
+    with torch.inference_mode():
+        assert layer.loss(hidden, targets).isfinite()
+    layer.requires_grad_(False)
+    assert not layer.loss(hidden, targets).requires_grad
+
+
+def test_only_the_gradients_that_are_wanted_are_given() -> None:
+    layer, hidden = Softmax(D, V), torch.randn(N, D)
+    layer.scores.weight.requires_grad_(False)
+    layer.loss(hidden, torch.zeros(N, dtype=torch.long)).backward()
+    assert layer.scores.weight.grad is None
+    assert layer.scores.bias is not None
+    assert layer.scores.bias.grad is not None
+
+
+def test_tied_weights_are_one_parameter_that_both_users_train() -> None:
+    embedding = nn.Embedding(V, D)
+    layer = Softmax(D, V, tied=embedding.weight)
+    assert layer.scores.weight is embedding.weight
+    ids, targets = torch.tensor([1, 2]), torch.tensor([3, 4])
+    layer.loss(embedding(ids), targets).backward()
+    together = embedding.weight.grad
+    assert together is not None
+    hidden = embedding(ids).detach().requires_grad_()
+    weight = embedding.weight.detach().clone().requires_grad_()
+    assert layer.scores.bias is not None
+    loss = functional.cross_entropy(functional.linear(hidden, weight, layer.scores.bias), targets)
+    for_hidden, for_weight = torch.autograd.grad(loss, (hidden, weight))
+    wanted = for_weight.index_add(0, ids, for_hidden)
+    torch.testing.assert_close(together, wanted)
+
+
+def test_a_loss_may_be_part_of_a_larger_one() -> None:
+    layer, hidden = scramble(Softmax(D, V).double()), torch.randn(N, D, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(V, (N,))
+
+    def gradient(loss: Tensor) -> Tensor:
+        return torch.autograd.grad((loss * 3 + 1).square(), layer.scores.weight)[0]
+
+    plain = functional.cross_entropy(layer.scores.every(hidden), targets)
+    torch.testing.assert_close(gradient(layer.loss(hidden, targets)), gradient(plain), **CLOSE)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(
+        ShapeError, match=r"tied weights must have the shape \(v, d_in\) = \(11, 6\), but it is \(11, 5\)"
+    ):
+        Softmax(D, V, tied=nn.Parameter(torch.zeros(V, 5)))
+    with pytest.raises(ConfigError, match=r"temperature must be above 0, but it is 0\.0"):
+        Softmax(D, V, temperature=0.0)
+    with pytest.raises(ConfigError, match="of v = 2 ids 2 are forbidden"):
+        Softmax(D, 2, forbidden=(0, 1))
+    with pytest.raises(DataError, match="forbidden ids must be from 0 to 1, but 2 is among them"):
+        Softmax(D, 2, forbidden=(2,))
+    with pytest.raises(ShapeError, match="targets has size 3 on axis 'n'"):
+        output_targets_of_another_length()
+
+
+def output_targets_of_another_length() -> None:
+    from catena.outputs.base import checked_targets
+
+    checked_targets(Softmax(D, V), torch.zeros(2, D), torch.zeros(3, dtype=torch.long))
