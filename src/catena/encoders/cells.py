@@ -51,6 +51,11 @@ class Recurrence(nn.Module, ABC):
         """Biases, and whatever else is no matrix and starts at 0."""
 
     @abstractmethod
+    def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
+        """The gates of one step, each between 0 and 1; for units without gates how near ``state`` is to an end of its
+        range."""
+
+    @abstractmethod
     def forget_biases(self) -> list[Tensor]:
         """Views of the biases, each ``d``, whose sum is the bias of the forget gate; empty where there is
         none."""
@@ -96,6 +101,14 @@ class StepRecurrence(Recurrence):
 
     def forget_biases(self) -> list[Tensor]:
         return []
+
+    def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
+        _, (h, *_) = self(x[None], state)
+        return {"state": h.abs()}
+
+    def _before_gates(self, x: Float[Tensor, "b d_in"], h: Float[Tensor, "b d"]) -> tuple[Tensor, ...]:
+        """What each block adds up, before its logistic function or tanh."""
+        return (F.linear(x, self.weight_x, self.bias) + h @ self.weight_h.t()).chunk(self.n_gates, dim=1)
 
 
 class Elman(StepRecurrence):
@@ -160,6 +173,13 @@ class PeepholeLSTM(StepRecurrence):
         o = torch.sigmoid(gates[:, 3 * self.d :] + self._look(c, after))
         return o * torch.tanh(c), c
 
+    def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
+        i, f, _, o = self._before_gates(x, state[0])
+        see_i, see_f, see_o = self.peepholes.chunk(3)
+        _, (_, c) = self(x[None], state)
+        seen = {"input": i + self._look(state[1], see_i), "forget": f + self._look(state[1], see_f)}
+        return {name: z.sigmoid() for name, z in (seen | {"output": o + self._look(c, see_o)}).items()}
+
     def _look(self, c: Tensor, peepholes: Tensor) -> Tensor:
         if self.full:
             return c @ peepholes.t()
@@ -196,6 +216,10 @@ class CoupledLSTM(StepRecurrence):
         c = torch.lerp(torch.tanh(gates[:, 2 * self.d :]), c, f)
         return o * torch.tanh(c), c
 
+    def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
+        f, o, _ = self._before_gates(x, state[0])
+        return {"forget": f.sigmoid(), "output": o.sigmoid()}
+
     def forget_biases(self) -> list[Tensor]:
         return [self.bias[: self.d]]
 
@@ -221,3 +245,7 @@ class GRUResetFirst(StepRecurrence):
         z, r = torch.sigmoid(torch.addmm(projected[:, : 2 * self.d], h, to_gates.t())).chunk(2, dim=1)
         new = torch.tanh(torch.addmm(projected[:, 2 * self.d :], r * h, to_new.t()))
         return (torch.lerp(h, new, z),)
+
+    def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
+        z, r, _ = self._before_gates(x, state[0])
+        return {"update": z.sigmoid(), "reset": r.sigmoid()}

@@ -83,3 +83,13 @@ class FusedRecurrence(Recurrence):
 
     def forget_biases(self) -> list[Tensor]:
         return [bias[self.d : 2 * self.d] for bias in self.vectors()] if self.name == "lstm" else []
+
+    def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
+        if self.n_gates == 1:
+            _, (h,) = self(x[None], state)
+            return {"state": h.abs()}
+        weight_x, weight_h = cast(Tensor, self.network.weight_ih_l0), cast(Tensor, self.network.weight_hh_l0)
+        blocks = (x @ weight_x.t() + state[0] @ weight_h.t() + sum(self.vectors())).sigmoid().chunk(self.n_gates, dim=1)
+        if self.name == "lstm":
+            return {"input": blocks[0], "forget": blocks[1], "output": blocks[3]}
+        return {"reset": blocks[0], "update": blocks[1]}
