@@ -128,3 +128,17 @@ def test_compiled_code_calls_the_operators() -> None:
     found = torch.compile(ask, backend="aot_eager", fullgraph=True)(arcs)
     assert torch.allclose(found, ask(arcs))
     assert torch.allclose(*(torch.autograd.grad(x, arcs)[0] for x in (found, ask(arcs))))
+
+
+def test_nothing_but_the_scores_is_kept_for_the_backward_pass() -> None:
+    arcs, kept = drawn(4, 20).requires_grad_(), {}
+
+    def note(x: torch.Tensor) -> torch.Tensor:
+        kept[x.data_ptr()] = x.nbytes
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+        log_z = log_partition(arcs, torch.full((4,), 20), True)
+    assert sum(kept.values()) == arcs.nbytes + 4 * 8  # and the lengths
+    (grad,) = torch.autograd.grad(log_z.sum(), arcs)
+    assert torch.equal(grad, log_partition_and_marginals(arcs.detach(), torch.full((4,), 20), True)[1])

@@ -19,10 +19,10 @@ from tests.oracle.dependency import all_trees
 from tests.oracle.moments import log_add, probabilities
 
 
-def in_400_digits(arcs: Tensor, single_root: bool) -> tuple[float, list[list[float]]]:
+def in_400_digits(arcs: Tensor, single_root: bool, digits: int = 400) -> tuple[float, list[list[float]]]:
     """log Z and the probabilities of arcs, by the determinant of the Laplacian and its inverse."""
     n = len(arcs) - 1
-    with mpmath.workdps(400):
+    with mpmath.workdps(digits):
         w = mpmath.matrix(n + 1, n + 1)
         for h in range(n + 1):
             for m in range(1, n + 1):
@@ -66,6 +66,52 @@ def test_float32_is_right_to_a_thousandth_of_a_nat(scale: float, single_root: bo
             plain_marginals(row[None], torch.tensor([12]), single_root),
         ):
             assert (found[0].double() - torch.tensor(chances, dtype=torch.float64)).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+@pytest.mark.parametrize("never", [0.3, 0.6, 0.75])
+def test_float32_is_right_under_hard_masks_too(never: float, single_root: bool) -> None:
+    """A spread of 100 and impossible arcs, among them patterns where few words can be the root."""
+    arcs = drawn(4, 8, 100.0, seed=int(100 * never)).float()
+    barred = torch.rand(arcs.shape, generator=torch.Generator().manual_seed(2)) < never
+    arcs = arcs.masked_fill(barred, -math.inf)
+    for m in range(2, 9):  # a chain that is always there, so that there is a tree
+        arcs[:, m - 1, m] = -200.0
+    arcs[:, 0, 1] = -200.0
+    arcs[0, 1:, 3] = -math.inf  # only the root heads the third word,
+    arcs[0, 0, 3], arcs[0, 3, 1] = 5.0, -7.0  # which heads the first
+    lengths = torch.full((4,), 8)
+    log_z, chances = log_partition_and_marginals(arcs, lengths, single_root)
+    plain, plain_chances = plain_log_partition(arcs, lengths, single_root), plain_marginals(arcs, lengths, single_root)
+    for row in range(4):
+        # Where a mask leaves few trees, even 400 digits cancel.
+        expected, expected_chances = in_400_digits(arcs[row], single_root, digits=1500)
+        wanted = torch.tensor(expected_chances, dtype=torch.float64)
+        assert abs(log_z[row].item() - expected) < 1e-3
+        assert abs(plain[row].item() - expected) < 1e-3
+        assert (chances[row].double() - wanted).abs().max() < 1e-6
+        assert (plain_chances[row].double() - wanted).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+@pytest.mark.parametrize("never", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("scale", [100.0, 1e4])
+def test_float32_is_never_nan(scale: float, never: float, single_root: bool) -> None:
+    generator = torch.Generator().manual_seed(5)
+    arcs = (2 * torch.rand(8, 41, 41, generator=generator) - 1) * scale
+    arcs = arcs.masked_fill(torch.rand(arcs.shape, generator=generator) < never, -math.inf).requires_grad_()
+    lengths = torch.tensor([40, 39, 33, 32, 31, 17, 2, 1])
+    log_z = log_partition(arcs, lengths, single_root)
+    (grad,) = torch.autograd.grad(log_z.sum(), arcs)
+    assert not log_z.isnan().any()
+    possible = log_z > -math.inf
+    assert possible.all() or never > 0
+    assert ((grad >= 0) & (grad <= 1 + 1e-6)).all()
+    heads = grad[:, :, 1:].sum(1)
+    real = (torch.arange(1, 41) <= lengths[:, None]) & possible[:, None]
+    assert (heads - real.float()).abs().max() < 1e-5
+    assert torch.equal(log_z.detach(), log_partition(arcs.detach(), lengths, single_root))
+    assert torch.allclose(log_z.detach(), plain_log_partition(arcs.detach(), lengths, single_root), rtol=1e-6)
 
 
 @pytest.mark.parametrize("single_root", [True, False])

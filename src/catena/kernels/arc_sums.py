@@ -3,8 +3,10 @@ derivatives.
 
 Rows of the batch lie on the first axis: ``arcs[b, h, m]``, node 0 the root; ``lengths[b]`` words. What lies
 beyond them, and what is no arc (``h = m`` or ``m = 0``), is not read. Loops compute in float64 whatever the
-dtype of the scores. Kept for the backward pass: the probabilities, a tensor the size of the arcs. The second
-derivative is taken through the plain program.
+dtype of the scores. The second derivative is taken through the plain program.
+
+Kept for the backward pass are the scores and, if asked, the probabilities of arcs, which are as many. Without them the
+backward pass sums again.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ LogPartition = Callable[[Tensor, Tensor, bool], Tensor]
 Both = Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]]
 
 
-def arc_sum(name: str, loops: tuple[Loop, Loop], plain: Plain) -> tuple[LogPartition, Both]:
+def arc_sum(name: str, loops: tuple[Loop, Loop], plain: Plain, keep: bool) -> tuple[LogPartition, Both]:
     """The functions ``log_partition`` and ``log_partition_and_marginals`` of rows of trees.
 
     The first loop writes log Z and, if asked, the probabilities of the arcs of the rows ``low`` to ``high``,
     and where it could not do so exactly; the second does these rows again, at any range. ``plain`` computes
-    log Z by torch.
+    log Z by torch. With ``keep`` the probabilities are computed together with log Z and kept for its gradient.
     """
     one_way, both_ways, slopes = _operators(name, loops)
     _register_shapes(one_way, both_ways, slopes)
@@ -59,7 +61,7 @@ def arc_sum(name: str, loops: tuple[Loop, Loop], plain: Plain) -> tuple[LogParti
     take_slopes = differentiable(slopes, _keep_inputs, back_slopes)
 
     def log_partition(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
-        if wants_gradient(arcs):
+        if keep and wants_gradient(arcs):
             return sum_both_ways(arcs, lengths, single_root)[0]
         return sum_one_way(arcs, lengths, single_root)
 

@@ -11,4 +11,6 @@ from catena.kernels.matrix_tree_loops import sum_rows
 from catena.kernels.matrix_tree_plain import plain_log_partition
 from catena.kernels.matrix_tree_wide import rescue_rows
 
-log_partition, log_partition_and_marginals = arc_sum("matrix_tree", (sum_rows, rescue_rows), plain_log_partition)
+log_partition, log_partition_and_marginals = arc_sum(
+    "matrix_tree", (sum_rows, rescue_rows), plain_log_partition, keep=True
+)

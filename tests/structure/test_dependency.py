@@ -1,0 +1,200 @@
+"""What holds for both kinds of dependency trees in torch's own transforms, and what other libraries get wrong on them.
+
+Every defect was reproduced on the libraries' current releases. Those that are laws of all structures, or of both kinds
+of trees, are in ``tests/laws``: one value with one root beside one with many, scores moved by ±100 and by 1e4, no
+epsilon in any weight, plain tensors, samples and k best that exist, -inf in every pattern, derivatives of -inf, second
+derivatives, dtypes, and inputs that are left alone.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from catena.structure.backend import use_backend
+from catena.structure.nonprojective import NonProjectiveTree
+from catena.structure.projective import ProjectiveTree
+from tests.laws.dependency_laws import listed
+from tests.laws.structure_laws import Case
+from tests.oracle.moments import log_add
+
+KINDS = pytest.mark.parametrize("kind", [ProjectiveTree, NonProjectiveTree])
+ROOTS = pytest.mark.parametrize("single_root", [True, False], ids=["one root", "many roots"])
+
+
+@pytest.fixture(autouse=True, params=["reference", "kernels"])
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    with use_backend(request.param):
+        yield request.param
+
+
+# --- transforms of torch ------------------------------------------------------------------------------------
+
+TRACED = """
+import torch
+from catena.structure.nonprojective import NonProjectiveTree
+from catena.structure.projective import ProjectiveTree
+
+torch.manual_seed(0)
+arcs, labels = torch.randn(2, 5, 5, requires_grad=True), torch.randn(2, 5, 5, 3, requires_grad=True)
+lengths, mask = torch.tensor([4, 2]), torch.tensor([[True, True, True, True], [True, False, True, False]])
+y = torch.tensor([[[2, 0], [0, 1], [2, 2], [3, 0]], [[0, 1], [1, 1], [-1, -1], [-1, -1]]])
+
+def ask(arcs, labels):
+    tree, holes = ProjectiveTree(arcs, labels, lengths=lengths), NonProjectiveTree(arcs, mask=mask, single_root=False)
+    return tree.log_prob(y) + holes.log_partition(), tree.argmax(), holes.topk(2).members
+
+plain, traced = ask(arcs, labels), torch.compile(ask, backend="aot_eager", fullgraph=True)(arcs, labels)
+assert all(torch.equal(a, b) for a, b in zip(plain, traced))
+grads = [torch.autograd.grad(x[0].sum(), (arcs, labels)) for x in (plain, traced)]
+assert all(torch.allclose(a, b, atol=1e-7) for a, b in zip(*grads))
+print("traced whole")
+"""
+
+
+def test_compile_traces_the_loss_and_the_best_trees_whole(backend: str) -> None:
+    if backend == "reference":
+        pytest.skip("the kernels are what torch cannot look into")
+    # In a process of its own: torch.compile cannot trace the checks of shapes that the tests put in.
+    run = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=300, check=False)
+    assert run.stdout.strip() == "traced whole", run.stderr[-2000:]
+
+
+@KINDS
+@ROOTS
+def test_gradients_of_each_sentence_by_itself(kind: type[Any], single_root: bool) -> None:
+    arcs = Case(seed=4).draw(3, 5, 5).requires_grad_()
+    gold = torch.tensor([[2, 0, 2, 3], [0, 1, 1, 1], [0, 1, 2, 3]])
+
+    def loss(arcs: Tensor, heads: Tensor) -> Tensor:
+        return -kind(arcs, single_root=single_root).log_prob(heads)
+
+    found = torch.vmap(torch.func.grad(loss))(arcs.detach(), gold)
+    (expected,) = torch.autograd.grad(loss(arcs, gold).sum(), arcs)
+    assert torch.allclose(found, expected, atol=1e-12)
+
+
+@KINDS
+def test_jacobians_forward_and_back(kind: type[Any], backend: str) -> None:
+    arcs = Case(seed=4).draw(4, 4)
+
+    def log_z(x: Tensor) -> Tensor:
+        return kind(x).log_partition()
+
+    slope = torch.func.jacrev(log_z)(arcs)
+    assert torch.allclose(slope, kind(arcs).marginals(), atol=1e-12)
+    curvature = torch.func.jacrev(torch.func.jacrev(log_z))(arcs)
+    marginals = torch.func.jacrev(lambda x: kind(x).marginals())(arcs)
+    assert torch.allclose(curvature, marginals, atol=1e-10)
+    # The curvature is the covariance of arcs: its diagonal is p (1 - p).
+    own = curvature.flatten(2).flatten(0, 1).diagonal().reshape(4, 4)
+    assert torch.allclose(own, slope * (1 - slope), atol=1e-10)
+
+
+@KINDS
+def test_vmap_of_searches(kind: type[Any], backend: str) -> None:
+    if backend == "reference":
+        pytest.skip("the plain searches ask tensors for their values")
+    arcs = Case(seed=4).draw(3, 2, 5, 5)
+    found = torch.vmap(lambda x: kind(x).argmax())(arcs)
+    assert torch.equal(found, kind(arcs).argmax())
+    found = torch.vmap(lambda x: kind(x).topk(3).scores)(arcs)
+    assert torch.equal(found, kind(arcs).topk(3).scores.movedim(1, 0))
+
+
+# --- what peers get wrong -----------------------------------------------------------------------------------
+
+
+@KINDS
+@ROOTS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_no_probability_is_above_one_at_scores_of_a_hundred_thousand(
+    kind: type[Any], single_root: bool, dtype: torch.dtype
+) -> None:
+    tree = kind((1e5 * Case(seed=8).draw(3, 7, 7)).to(dtype), single_root=single_root)
+    last_place = torch.finfo(dtype).eps * 1e6
+    assert (tree.log_prob(tree.argmax()) <= last_place).all()
+    assert tree.marginals().max() <= 1 + torch.finfo(dtype).eps
+    assert (tree.entropy() >= -last_place).all()
+
+
+@KINDS
+@ROOTS
+def test_a_forbidden_arc_is_impossible_at_any_scale_not_minus_a_large_number(
+    kind: type[Any], single_root: bool
+) -> None:
+    for scale in (1.0, 1e5, 1e9):
+        arcs = scale * Case(seed=8).draw(1, 4, 4)
+        arcs[0, :, 2] = -math.inf
+        tree = kind(arcs, single_root=single_root)
+        assert tree.log_partition() == tree.max() == -math.inf
+        assert (tree.marginals() == 0).all()
+        assert tree.entropy() == 0
+
+
+@KINDS
+@ROOTS
+def test_one_word_hangs_from_the_root(kind: type[Any], single_root: bool) -> None:
+    tree = kind(torch.tensor([[7.0, -2.5], [9.0, 9.0]]), single_root=single_root)
+    assert tree.log_partition() == tree.max() == -2.5
+    assert tree.argmax().tolist() == [0]
+    assert tree.marginals().tolist() == [[0, 1], [0, 0]]
+    assert tree.sample(2).tolist() == [[0], [0]]
+    assert tree.entropy() == 0
+
+
+@KINDS
+@ROOTS
+def test_all_lengths_may_be_below_the_size_of_the_tensor(kind: type[Any], single_root: bool) -> None:
+    arcs, lengths = Case(seed=8).draw(2, 7, 7), torch.tensor([4, 3])
+    tree = kind(arcs, lengths=lengths, single_root=single_root)
+    shorter = kind(arcs[:, :5, :5], lengths=lengths, single_root=single_root)
+    assert torch.allclose(tree.log_partition(), shorter.log_partition())
+    assert torch.equal(tree.argmax()[:, :4], shorter.argmax())
+    assert (tree.argmax()[:, 4:] == -1).all()
+    assert tree.log_partition()[1].item() == pytest.approx(log_add([s for _, s in listed(tree, 1)]), abs=1e-12)
+
+
+@KINDS
+def test_the_second_gradient_is_that_of_the_plain_program(kind: type[Any]) -> None:
+    arcs = Case(seed=8).draw(2, 6, 6).requires_grad_()
+
+    def curvature() -> Tensor:
+        (first,) = torch.autograd.grad(kind(arcs).log_partition().sum(), arcs, create_graph=True)
+        return torch.autograd.grad((first**2).sum(), arcs)[0]
+
+    found = curvature()
+    with use_backend("reference"):
+        expected = curvature()
+    assert torch.allclose(found, expected, atol=1e-12)
+
+
+@ROOTS
+def test_the_best_tree_and_samples_of_crossing_trees_exist(single_root: bool) -> None:
+    """No library for torch draws them; one returns None for the best."""
+    tree = NonProjectiveTree(Case(seed=8, dtype=torch.float32).draw(2, 9, 9), single_root=single_root)
+    assert tree.are_trees(tree.argmax()).all()
+    assert tree.are_trees(tree.sample(20)).all()
+    best = tree.topk(5)
+    assert torch.allclose(best.scores[0], tree.max())
+    assert tree.are_trees(best.members).all()
+
+
+@KINDS
+def test_half_precision_is_served_by_the_reference(kind: type[Any], backend: str) -> None:
+    arcs = Case(seed=8).draw(2, 5, 5)
+    if backend == "kernels":
+        with pytest.raises(ValueError, match="float16"):
+            kind(arcs.half()).log_partition()
+        return
+    for dtype in (torch.float16, torch.bfloat16):
+        log_z = kind(arcs.to(dtype)).log_partition()
+        assert log_z.dtype == dtype
+        assert torch.allclose(log_z.double(), kind(arcs.to(dtype).double()).log_partition(), rtol=0.05)
