@@ -1,0 +1,59 @@
+"""Bytes to ids: the tokens of ``str.split``, line by line, whatever the bytes are."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.kernels.byte_words import KINDS, entered, hashed, tokenised
+
+BEGIN, END, UNKNOWN = 900, 901, 902
+BLANKS = " \t\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u202f\u205f\u3000"
+
+
+def run(text: str, most: int = 800, begin: int = BEGIN, skip_blank: int = 1, known: tuple[str, ...] = ()) -> list[str]:
+    """The tokens that the loop finds, written out again; lines end in ``</>``."""
+    data = np.frombuffer(text.encode(), np.uint8).copy()
+    keys, values = np.zeros(2048, np.uint64), np.zeros(2048, np.int32)
+    names, ends = np.zeros(len(data) + 100, np.uint8), np.zeros(1000, np.int64)
+    if known:
+        blob = "".join(known).encode()
+        names[: len(blob)] = np.frombuffer(blob, np.uint8)
+        ends[: len(known)] = np.cumsum([len(word.encode()) for word in known])
+        found = np.zeros(len(known), np.uint64)
+        hashed(names, ends[: len(known)].copy(), found)
+        entered(found, np.arange(len(known), dtype=np.int32), keys, values)
+    out, at = np.zeros(2 * len(data) + 4, np.int32), np.array([0, 0, 0, len(known)], np.int64)
+    tokenised(data, at, keys, values, names, ends, out, KINDS, most, UNKNOWN, begin, END, skip_blank)
+    written = {BEGIN: "<>", END: "</>", UNKNOWN: "<?>"}
+    for t in range(at[3]):
+        written[t] = bytes(names[ends[t - 1] if t else 0 : ends[t]]).decode()
+    return [written[i] for i in out[: at[2]].tolist()]
+
+
+@given(st.text(st.sampled_from("abé日🙂\n\r" + BLANKS), max_size=60))
+def test_tokens_are_those_of_split(text: str) -> None:
+    lines = re.split("\r\n|\r|\n", text)
+    wanted = []
+    for i, line in enumerate(lines):
+        if line.split():
+            wanted += ["<>", *line.split()] + (["</>"] if i < len(lines) - 1 else [])
+    assert run(text) == wanted
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "bb", "日", "é"]), max_size=4), max_size=6))
+def test_blank_lines_are_kept_when_asked_for_and_there_may_be_no_begin(lines: list[list[str]]) -> None:
+    text = "".join(" ".join(line) + "\n" for line in lines)
+    assert run(text, begin=-1, skip_blank=0) == [token for line in lines for token in (*line, "</>")]
+
+
+def test_known_words_are_found_and_others_are_unknown_or_added() -> None:
+    assert run("b a c\n", most=0, known=("a", "b")) == ["<>", "b", "a", "<?>", "</>"]
+    assert run("b a c\n", known=("a", "b")) == ["<>", "b", "a", "c", "</>"]
+
+
+def test_the_loop_stops_where_there_is_no_room_for_another_type() -> None:
+    assert run("a b a c\n", most=2) == ["<>", "a", "b"]
