@@ -1,28 +1,37 @@
 """The same exact inference through Catena and through its peers: time, memory, agreement, growth.
 
-    python benchmarks/structure.py [--only chain] [--threads 1 2] [--rounds 9]
+    python benchmarks/structure.py [chain] [trees] [dependency] [automata] [alignment] [--only pcfg] [--threads 1 2]
 
-All contestants of a case run in turn in one process, so that a busy machine slows them alike. A figure is the median
-of the processor time of a run (*least*: the least disturbed one); a ratio is a peer's time to Catena's.
-*kept* is what autograd holds for the backward pass; *peak* is how much the process grew while it ran, in a fork. Peers
-that are not installed are left out; those of ``requirements-peers.txt`` want a virtual environment of their own, with
-this repository's ``src`` on ``PYTHONPATH``.
+Each part is a file of its own, ``structure_chain.py`` and so on, which enters its cases in the tables here; without a
+name all parts run. All contestants of a case run in turn in one process, so that a busy machine slows them alike. A
+figure is the median of the processor time of a run (*least*: the least disturbed one); a ratio is a peer's time to
+Catena's. *kept* is what autograd holds for the backward pass, *of ours* its ratio to what Catena holds; *peak* is how
+much a process grows at most while it runs. With two threads the clock is the wall's. ``--cold`` measures instead how
+long the first call of each case takes longer than the second, in a fresh process whose compiled loops are not yet on
+disk.
+
+Peers that are not installed are left out; those of ``requirements-peers.txt`` want a virtual environment of their own,
+with this repository's ``src`` on ``PYTHONPATH``.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
+import importlib
 import importlib.util
 import math
 import os
-import resource
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -30,6 +39,8 @@ from torch import Tensor
 warnings.filterwarnings("ignore")
 
 Run = Callable[[], Tensor]
+
+PARTS = ("chain", "trees", "dependency", "automata", "alignment")
 
 
 @dataclass
@@ -39,13 +50,14 @@ class Case:
     name: str
     runs: dict[str, Run]
     wanted: dict[str, float] = field(default_factory=dict)
-    """How many times faster than a peer we mean to be."""
+    """How many times faster than a peer we mean to be, on one thread."""
     agree: float | None = 1e-2
     """By how much answers may differ, at most; None where they are not comparable."""
 
 
 CASES: dict[str, Callable[[], Case]] = {}
 GROWTH: dict[str, tuple[Callable[[int], Run], list[int], str]] = {}
+"""What it measures and what the docstring promises: (a run of a given size, doubling sizes, the name of the axis)."""
 
 
 def case(function: Callable[[], Case]) -> Callable[[], Case]:
@@ -55,7 +67,10 @@ def case(function: Callable[[], Case]) -> Callable[[], Case]:
 
 
 def installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package above it is absent
+        return False
 
 
 def with_gradient(value: Callable[[], Tensor], *inputs: Tensor) -> Run:
@@ -71,178 +86,22 @@ def with_gradient(value: Callable[[], Tensor], *inputs: Tensor) -> Run:
     return run
 
 
-# --- chains -------------------------------------------------------------------------------------------------
-
-
-def chain_inputs(b: int, t: int, k: int) -> list[Tensor]:
-    torch.manual_seed(0)
-    return [torch.randn(s, requires_grad=True) for s in ((b, t, k), (k, k), (k,), (k,))]
-
-
-def crf_like(transitions: Tensor, start: Tensor, end: Tensor) -> object:
-    """A pytorch-crf layer that owns these scores."""
-    from torchcrf import CRF
-
-    layer = CRF(len(start), batch_first=True)
-    layer.transitions.data, layer.start_transitions.data = transitions.data, start.data
-    layer.end_transitions.data = end.data
-    return layer
-
-
-def dense_chain(emissions: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
-    """The scores of every step as torch-struct wants them: ``[b, t - 1, to, from]``."""
-    scores = transitions.T + emissions[:, 1:, :, None]
-    first = scores[:, :1] + (emissions[:, 0] + start)[:, None, None, :]
-    scores = torch.cat((first, scores[:, 1:]), dim=1)
-    last = scores[:, -1:] + end[:, None]
-    return torch.cat((scores[:, :-1], last), dim=1)
-
-
-def chain_runs(b: int, t: int, k: int) -> dict[str, Run]:
+def in_reference(ask: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """The same question, answered by the plain program."""
     from catena.structure.backend import use_backend
-    from catena.structure.chain import LinearChain
 
-    inputs = chain_inputs(b, t, k)
-    emissions, transitions, start, end = inputs
-
-    def reference() -> Tensor:
+    def run() -> Tensor:
         with use_backend("reference"):
-            return LinearChain(*inputs).log_partition()
+            return ask()
 
-    runs = {
-        "catena": with_gradient(lambda: LinearChain(*inputs).log_partition(), *inputs),
-        "catena reference": with_gradient(reference, *inputs),
-    }
-    if installed("torchcrf"):
-        layer, mask = crf_like(transitions, start, end), torch.ones(b, t, dtype=torch.bool)
-        emissions_t = emissions.transpose(0, 1)
-        runs["pytorch-crf"] = with_gradient(
-            lambda: layer._compute_normalizer(emissions_t, mask.T), emissions, *layer.parameters()
-        )
-    if installed("torch_struct"):
-        from torch_struct import LinearChainCRF
-
-        runs["torch-struct"] = with_gradient(lambda: LinearChainCRF(dense_chain(*inputs)).partition, *inputs)
-    return runs
-
-
-@case
-def chain_sum() -> Case:
-    """log Z and its gradient, B32 T64 K32."""
-    wanted = {"pytorch-crf": 15, "torch-struct": 800}
-    return Case("log Z and gradient of a chain, B32 T64 K32", chain_runs(32, 64, 32), wanted)
-
-
-@case
-def chain_sum_small() -> Case:
-    """log Z and its gradient, B1 T64 K16."""
-    return Case("log Z and gradient of a chain, B1 T64 K16", chain_runs(1, 64, 16))
-
-
-@case
-def chain_loss() -> Case:
-    """The loss that a tagger is trained on, and its gradient, B32 T64 K32."""
-    from catena.structure.chain import LinearChain
-
-    inputs = chain_inputs(32, 64, 32)
-    emissions, transitions, start, end = inputs
-    tags = torch.randint(0, 32, (32, 64))
-    runs = {"catena": with_gradient(lambda: -LinearChain(*inputs).log_prob(tags), *inputs)}
-    if installed("torchcrf"):
-        layer, mask = crf_like(transitions, start, end), torch.ones(32, 64, dtype=torch.bool)
-        runs["pytorch-crf"] = with_gradient(
-            lambda: -layer(emissions, tags, mask, reduction="none"), emissions, *layer.parameters()
-        )
-    return Case("negative log-likelihood and gradient of a chain, B32 T64 K32", runs, {"pytorch-crf": 15})
-
-
-@case
-def chain_best() -> Case:
-    """The best tags, B32 T64 K32."""
-    from catena.structure.chain import LinearChain
-
-    inputs = [x.detach() for x in chain_inputs(32, 64, 32)]
-    emissions, transitions, start, end = inputs
-    runs: dict[str, Run] = {"catena": lambda: LinearChain(*inputs).argmax()}
-    if installed("torchcrf"):
-        layer, mask = crf_like(transitions, start, end), torch.ones(32, 64, dtype=torch.bool)
-        runs["pytorch-crf"] = lambda: torch.tensor(layer.decode(emissions, mask))
-    if installed("torch_struct"):
-        from torch_struct import LinearChainCRF
-
-        def best() -> Tensor:
-            return LinearChainCRF.struct.from_parts(LinearChainCRF(dense_chain(*inputs)).argmax)[0]
-
-        runs["torch-struct"] = best
-    return Case("best tags of a chain, B32 T64 K32", runs, {"pytorch-crf": 10}, agree=0)
-
-
-def chain_growth(over: str) -> Callable[[int], Run]:
-    def at(n: int) -> Run:
-        from catena.structure.chain import LinearChain
-
-        inputs = chain_inputs(8, n, 32) if over == "t" else chain_inputs(2, 64, n)
-        return with_gradient(lambda: LinearChain(*inputs).log_partition(), *inputs)
-
-    return at
-
-
-GROWTH["chain, over t (says t¹)"] = (chain_growth("t"), [512, 1024, 2048, 4096, 8192], "t")
-GROWTH["chain, over k (says k²)"] = (chain_growth("k"), [128, 256, 512, 1024], "k")
-
-
-# --- segmentations ----------------------------------------------------------------------------------------------------
-
-
-def segment_inputs(b: int, t: int, m: int, k: int) -> list[Tensor]:
-    torch.manual_seed(0)
-    return [torch.randn(s, requires_grad=True) for s in ((b, t, m, k), (k, k))]
-
-
-@case
-def semimarkov_sum() -> Case:
-    """log Z and its gradient, B4 T64 M8 K8."""
-    from catena.structure.backend import use_backend
-    from catena.structure.semimarkov import SemiMarkov
-
-    inputs = segment_inputs(4, 64, 8, 8)
-
-    def reference() -> Tensor:
-        with use_backend("reference"):
-            return SemiMarkov(*inputs).log_partition()
-
-    runs = {
-        "catena": with_gradient(lambda: SemiMarkov(*inputs).log_partition(), *inputs),
-        "catena reference": with_gradient(reference, *inputs),
-    }
-    if installed("torch_struct"):
-        from torch_struct import SemiMarkovCRF
-
-        # Not like for like: it scores pairs of labels and a length at each position, and has no transitions apart.
-        edges = torch.randn(4, 63, 8, 8, 8, requires_grad=True)
-        runs["torch-struct"] = with_gradient(lambda: SemiMarkovCRF(edges).partition, edges)
-    return Case("log Z and gradient of a segmentation, B4 T64 M8 K8", runs, agree=None)
-
-
-def segment_growth(over: str) -> Callable[[int], Run]:
-    def at(n: int) -> Run:
-        from catena.structure.semimarkov import SemiMarkov
-
-        inputs = segment_inputs(4, n, 16, 16) if over == "t" else segment_inputs(4, 256, n, 16)
-        return with_gradient(lambda: SemiMarkov(*inputs).log_partition(), *inputs)
-
-    return at
-
-
-GROWTH["semimarkov, over t (says t¹)"] = (segment_growth("t"), [64, 128, 256, 512], "t")
-GROWTH["semimarkov, over m (says m¹)"] = (segment_growth("m"), [16, 32, 64, 128], "m")
+    return run
 
 
 # --- measuring ----------------------------------------------------------------------------------------------
 
 
 def timed(runs: dict[str, Run], rounds: int) -> dict[str, tuple[float, float]]:
-    """(Median, least) milliseconds of processor time of a run of each, taken in turn.
+    """(Median, least) milliseconds of a run of each, taken in turn.
 
     A turn begins with what the one before left behind: garbage is collected, and a run or two that are not counted
     bring back the caches. The collector rests while runs are timed.
@@ -259,12 +118,14 @@ def timed(runs: dict[str, Run], rounds: int) -> dict[str, tuple[float, float]]:
 
 
 def turn(run: Run, most: int, seconds: float) -> list[float]:
-    """Seconds of processor time of each of at most so many runs, and none begun after so many seconds."""
+    """Seconds of each of at most so many runs, and none begun after so many seconds."""
+    # Processor time is not disturbed by others, but adds up over threads.
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     times: list[float] = []
     while len(times) < most and sum(times) < seconds:
-        begun = time.process_time()
+        begun = clock()
         run()
-        times.append(time.process_time() - begun)
+        times.append(clock() - begun)
     return times
 
 
@@ -283,19 +144,30 @@ def kept(run: Run) -> int:
 
 
 def peak(run: Run) -> float:
-    """Mebibytes by which a fork of this process grows while it runs."""
+    """Mebibytes by which a fork of this process grows at most while it runs, beyond what it has after a first run."""
     read, write = os.pipe()
-    if os.fork() == 0:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    child = os.fork()
+    if child == 0:
+        torch.set_num_threads(1)  # a fork has none of its parent's threads, and would wait for them
         run()
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        os.write(write, str(grown).encode())
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")  # the highest mark so far is forgotten
+        before = in_memory("VmRSS")
+        run()
+        os.write(write, str(in_memory("VmHWM") - before).encode())
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as pipe:
         answer = pipe.read()
-    os.wait()
-    return int(answer or 0) / 1024
+    os.waitpid(child, 0)
+    return max(0, int(answer or 0)) / 1024
+
+
+def in_memory(what: str) -> int:
+    """Kibibytes that this process has in memory (VmRSS), or had at most (VmHWM)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(what))
 
 
 def disagreement(a: Tensor, b: Tensor) -> float:
@@ -305,53 +177,112 @@ def disagreement(a: Tensor, b: Tensor) -> float:
 def report(case: Case, rounds: int, threads: int) -> None:
     """One table: a line for each contestant."""
     print(f"\n{case.name}, {threads} thread{'s' * (threads > 1)}")
-    print(
-        f"  {'':20}{'ms':>10}{'least':>10}{'ratio':>9}{'of least':>10}{'wanted':>8}{'kept MiB':>10}{'peak MiB':>10}"
-        f"{'differs':>10}"
-    )
+    heads = ("ms", "least", "ratio", "of least", "wanted", "kept MiB", "of ours", "peak MiB", "differs")
+    print(f"  {'':20}" + "".join(f"{head:>10}" for head in heads))
     ours, *_ = case.runs
-    answer = case.runs[ours]()
+    answers = {name: run() for name, run in case.runs.items()}
     memory = {name: (kept(run) / 2**20, peak(run)) for name, run in case.runs.items()}
     times = timed(case.runs, rounds)
-    for name, run in case.runs.items():
+    for name in case.runs:
         ratios = [a / b for a, b in zip(times[name], times[ours], strict=True)]
-        differs = "" if case.agree is None else f"{disagreement(answer, run()):.1g}"
-        wanted = f"{case.wanted[name]:g}x" if name in case.wanted else ""
-        note = "  MISSED" if name in case.wanted and max(ratios) < case.wanted[name] else ""
-        print(
-            f"  {name:20}{times[name][0]:10.3f}{times[name][1]:10.3f}{ratios[0]:8.1f}x{ratios[1]:9.1f}x{wanted:>8}"
-            f"{memory[name][0]:10.3f}{memory[name][1]:10.1f}{differs:>10}{note}"
-        )
+        gap = None if case.agree is None else disagreement(answers[ours], answers[name])
+        wanted = case.wanted.get(name)
+        held, mine = memory[name][0], memory[ours][0]
+        notes = ["MISSED"] * (threads == 1 and wanted is not None and max(ratios) < wanted)
+        notes += ["DIFFERS"] * (gap is not None and case.agree is not None and not gap <= case.agree)
+        cells = (
+            f"{times[name][0]:.3f}", f"{times[name][1]:.3f}", f"{ratios[0]:.1f}x", f"{ratios[1]:.1f}x",
+            "" if wanted is None else f"{wanted:g}x", f"{held:.3f}", f"{held / mine:.1f}x" if mine else "",
+            f"{memory[name][1]:.1f}", "" if gap is None else f"{gap:.1g}",
+        )  # fmt: skip
+        print(f"  {name:20}" + "".join(f"{cell:>10}" for cell in cells) + "  " + " ".join(notes))
 
 
 def growth(name: str, make: Callable[[int], Run], sizes: list[int], axis: str, rounds: int) -> None:
     """The exponent of the cost, fitted by least squares to the logs of the least times."""
     times = timed({str(n): make(n) for n in sizes}, rounds)
     x, y = [math.log(n) for n in sizes], [math.log(times[str(n)][1]) for n in sizes]
-    mean_x, mean_y = statistics.mean(x), statistics.mean(y)
-    slope = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
+    slope = statistics.linear_regression(x, y).slope
+    last = (y[-1] - y[-2]) / (x[-1] - x[-2])
     points = ", ".join(f"{axis}={n}: {times[str(n)][1]:.2f} ms" for n in sizes)
-    print(f"  {name}: exponent {slope:.2f}  ({points})")
+    print(f"  {name}: exponent {slope:.2f}, of the last two {last:.2f}  ({points})")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="run the cases whose name holds this")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=9)
-    options = parser.parse_args()
-    print(f"torch {torch.__version__}, python {sys.version.split()[0]}, {os.cpu_count()} processors")
+# --- parts --------------------------------------------------------------------------------------------------
+
+
+def load(part: str) -> None:
+    """Fill the tables with the cases of a part."""
+    CASES.clear()
+    GROWTH.clear()
+    importlib.import_module(f"structure_{part}")
+
+
+def run_loaded(options: argparse.Namespace) -> None:
+    """Every case of the tables that is asked for, on every number of threads, and how costs grow."""
     for threads in options.threads:
         torch.set_num_threads(threads)
         for name, make in CASES.items():
             if options.only in name:
                 report(make(), options.rounds, threads)
     torch.set_num_threads(1)
-    print("\ngrowth of log Z and gradient, one thread")
-    for name, (make, sizes, axis) in GROWTH.items():
-        if options.only.split("-")[0] in name:
-            growth(name, make, sizes, axis, max(3, options.rounds // 2))
+    wanted = {name: what for name, what in GROWTH.items() if options.only.split("-")[0] in name}
+    if wanted:
+        print("\ngrowth, one thread")
+    for name, (make, sizes, axis) in wanted.items():
+        growth(name, make, sizes, axis, max(3, options.rounds // 2))
+
+
+def first_calls(only: str) -> None:
+    """How much longer the first call takes than the second, for each case in turn."""
+    torch.set_num_threads(1)
+    for name, make in CASES.items():
+        if only in name:
+            ours, run = next(iter(make().runs.items()))
+            spent = []
+            for _ in range(2):
+                begun = time.perf_counter()
+                run()
+                spent.append(time.perf_counter() - begun)
+            print(f"  {name} ({ours}): {spent[0] - spent[1]:.1f} s", flush=True)
+
+
+def cold(part: str, only: str) -> None:
+    """Seconds of compilation, in a process of its own that finds nothing compiled on disk."""
+    print(f"\n{part}: seconds of the first call, nothing on disk (what an earlier case compiled is there)", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        command = f"import structure; structure.load({part!r}); structure.first_calls({only!r})"
+        paths = os.pathsep.join((str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")))
+        environment = {**os.environ, "NUMBA_CACHE_DIR": folder, "PYTHONPATH": paths}
+        subprocess.run([sys.executable, "-c", command], env=environment, check=True)
+
+
+def main(parts: Sequence[str] = ()) -> None:
+    """Run some of the parts; without any, what the calling file has entered in the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if parts:
+        parser.add_argument("parts", nargs="*", help=f"which of {', '.join(parts)}; all if none is named")
+    parser.add_argument("--only", default="", help="run the cases whose name holds this")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--cold", action="store_true", help="measure the time of compilation instead")
+    options = parser.parse_args()
+    chosen = (options.parts or parts) if parts else ()
+    for part in chosen:
+        if part not in parts:
+            parser.error(f"no part is called {part!r}; choose from {', '.join(parts)}")
+    print(f"torch {torch.__version__}, python {sys.version.split()[0]}, {os.cpu_count()} processors", flush=True)
+    for part in chosen:
+        if options.cold:
+            cold(part, options.only)
+        else:
+            load(part)
+            run_loaded(options)
+    if not chosen:
+        run_loaded(options)
 
 
 if __name__ == "__main__":
-    main()
+    import structure  # the parts enter their cases in that one, not in __main__
+
+    structure.main(structure.PARTS)
