@@ -10,11 +10,11 @@ from typing import ClassVar
 import pytest
 import torch
 
-from catena.errors import DivergentSumError, ShapeError
+from catena.errors import DivergentSumError, ImpossibleError, ShapeError
 from catena.structure.automaton.build import edit_model, from_arcs, from_string, from_strings
 from catena.structure.automaton.compose import compose
 from catena.structure.automaton.distance import arc_marginals, total
-from catena.structure.automaton.paths import Paths
+from catena.structure.automaton.paths import PathConstraint, Paths
 from catena.structure.automaton.search import best_paths, best_strings
 from catena.structure.automaton.value import FAILURE, Automaton
 from catena.structure.base import Structured
@@ -67,6 +67,45 @@ class TestPaths(StructureLaws):
         weight = structure.weight.clone()
         weight[:, 8] = 1e3 * torch.randn(4).double()
         return Paths(SHAPE, weight, structure.initial, structure.final)
+
+
+# --- constraints --------------------------------------------------------------------------------------------
+
+
+def test_a_constraint_conditions_the_distribution() -> None:
+    laws = TestPaths()
+    whole = laws.structure(Case(3))
+    banned = PathConstraint(arcs=torch.arange(len(ARCS)) != 3) & PathConstraint(final=torch.arange(7) != 0)
+    banned = banned & PathConstraint(initial=torch.arange(7) != 1)
+    left = whole.given(banned)
+    for row in range(4):
+        members = laws.members(whole, row)
+        kept = [(ids, score) for ids, score in members if 3 not in ids[1:] and ids[0] != 1 and len(set(ids)) > 2]
+        assert left.log_partition()[row].item() == pytest.approx(moments.log_add([s for _, s in kept]), abs=1e-9)
+        assert tuple(left.argmax()[row].tolist()) == max(kept, key=lambda member: member[1])[0]
+    assert left.marginals()[:, 3].abs().max() == 0
+    assert not torch.equal(whole.weight, left.weight)
+
+
+def test_constraints_on_labels_leave_epsilons() -> None:
+    machine = from_arcs([(0, 1, 1, 2, 0.0), (0, 1, 0, 3, -1.0), (0, 1, 2, 0, -2.0)], [0], [1])
+    paths = Paths.of(machine)
+    assert paths.given(PathConstraint.labels(machine, [2])).log_partition().item() == pytest.approx(
+        log_add([-1.0, -2.0])
+    )
+    assert paths.given(PathConstraint.labels(machine, [2], side="output")).log_partition().item() == pytest.approx(
+        log_add([0.0, -2.0])
+    )
+
+
+def test_an_impossible_constraint_is_said_or_gives_minus_infinity() -> None:
+    paths = Paths.of(from_string("ab"))
+    nothing = PathConstraint(arcs=torch.tensor([True, False]))
+    with pytest.raises(ImpossibleError, match="no possible member"):
+        paths.given(nothing)
+    assert paths.given(nothing, impossible="-inf").log_partition() == -math.inf
+    with pytest.raises(ShapeError, match="constraint's weight must fit"):
+        paths.given(PathConstraint(arcs=torch.tensor([True, False, True])))
 
 
 # --- cycles -------------------------------------------------------------------------------------------------

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import InitVar, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.errors import ShapeError
@@ -24,12 +24,46 @@ from catena.numerics import NEVER
 from catena.structure.automaton.distance import distances, total
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.topology import Array, Topology
-from catena.structure.automaton.value import LOG, Automaton
+from catena.structure.automaton.value import EPSILON, LOG, Automaton
 from catena.structure.backend import kernels_serve
 from catena.structure.base import Structured, TopK
+from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Max, Semiring
 
 MAX = Max()
+
+
+@dataclass(frozen=True, eq=False)
+class PathConstraint:
+    """Which arcs, beginnings and ends a path may have; True = allowed, and what is None allows all.
+
+    Constraints on strings are machines themselves: :func:`catena.structure.automaton.compose.intersect`.
+
+    Args:
+        arcs: ``arcs[..., i]`` is True where a path may take arc ``i``.
+        initial: ``initial[..., q]`` is True where a path may begin in state ``q``.
+        final: ``final[..., q]`` is True where a path may end in state ``q``.
+    """
+
+    arcs: Bool[Tensor, "*batch arcs"] | None = None
+    initial: Bool[Tensor, "*batch states"] | None = None
+    final: Bool[Tensor, "*batch states"] | None = None
+
+    @classmethod
+    def labels(cls, machine: Automaton, allowed: Collection[int], side: str = "input") -> PathConstraint:
+        """Only arcs that read (or, with ``side="output"``, write) one of these labels, or epsilon."""
+        labels = machine.topology.input if side == "input" else machine.topology.output
+        return cls(arcs=torch.from_numpy(np.isin(labels, [EPSILON, *allowed])))
+
+    def __and__(self, other: PathConstraint) -> PathConstraint:
+        """What both allow."""
+        pairs = ((self.arcs, other.arcs), (self.initial, other.initial), (self.final, other.final))
+        return PathConstraint(*(a if b is None else b if a is None else a & b for a, b in pairs))
+
+    def applied(self, weight: Tensor, initial: Tensor, final: Tensor) -> dict[str, Tensor]:
+        """The scores that this constraint changes, with -inf where it forbids."""
+        changed = {"weight": (weight, self.arcs), "initial": (initial, self.initial), "final": (final, self.final)}
+        return {name: forbid(name, x, mask) for name, (x, mask) in changed.items() if mask is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +79,8 @@ class Paths(Structured):
         weight: ``weight[..., i]`` is the score of arc ``i``.
         initial: ``initial[..., q]`` is the score of beginning in state ``q``.
         final: ``final[..., q]`` is the score of ending in state ``q``.
+        constraint: the arcs, beginnings and ends that are allowed; the distribution is conditioned on it.
+        impossible: what to do when the constraint allows no path: raise an error, or let log Z be -inf.
 
     Time O(arcs) for acyclic machines, and O(m³) for each component of m states with cycles.
     """
@@ -53,8 +89,20 @@ class Paths(Structured):
     weight: Float[Tensor, "*batch arcs"]
     initial: Float[Tensor, "*#batch states"]
     final: Float[Tensor, "*#batch states"]
+    constraint: InitVar[PathConstraint | None] = None
+    impossible: InitVar[Impossible] = "error"
 
     ranks: ClassVar[tuple[int, ...]] = (1, 1, 1)
+
+    def __post_init__(self, constraint: PathConstraint | None, impossible: Impossible) -> None:
+        if constraint is not None:
+            for name, scores in constraint.applied(self.weight, self.initial, self.final).items():
+                object.__setattr__(self, name, scores)
+            check_possible(self, impossible)
+
+    def given(self, constraint: PathConstraint, impossible: Impossible = "error") -> Paths:
+        """This distribution conditioned on a constraint."""
+        return replace(self, constraint=constraint, impossible=impossible)
 
     @classmethod
     def of(cls, machine: Automaton) -> Paths:
