@@ -142,3 +142,33 @@ def diverse_by_hand(
             live[g] = [((*prefix, id), total) for total, prefix, id in kept]
             chosen += [id for _, _, id in kept]
     return told
+
+
+def reads(
+    arcs: Sequence[tuple[int, int, int, float]], initial: set[int], final: set[int], string: Sequence[int]
+) -> bool:
+    """Whether a machine of (source, target, label, score) arcs reads a string: 0 is epsilon, -1 a failure.
+
+    A failure is taken where the next label, or the end, has no arc (no final state), and only after no silent arc.
+    """
+
+    def fails(q: int) -> list[int]:
+        return [r for p, r, label, _ in arcs if p == q and label == -1]
+
+    def ends(q: int) -> bool:
+        return q in final or any(ends(r) for r in fails(q))
+
+    def follow(q: int, label: int) -> list[int]:
+        own = [(r, score) for p, r, read, score in arcs if p == q and read == label]
+        if own:
+            return [r for r, score in own if score > -math.inf]
+        return [s for r in fails(q) for s in follow(r, label)]
+
+    def silent(states: set[int]) -> set[int]:
+        more = {r for p, r, label, score in arcs if label == 0 and p in states and score > -math.inf} - states
+        return silent(states | more) if more else states
+
+    states = silent(set(initial))
+    for label in string:
+        states = silent({r for q in states for r in follow(q, label)})
+    return any(ends(q) for q in states)

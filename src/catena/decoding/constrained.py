@@ -1,0 +1,110 @@
+r"""Constrained search: a stepper that writes only what an acceptor allows.
+
+.. math::  p'(y_t \mid y_{<t}) = p(y_t \mid y_{<t}) \, [\,y_{\le t} \text{ begins a sequence of the set}\,]
+
+Probabilities are not normalised again, so a hypothesis keeps its log-probability under the model, and the best one is
+the best of the set. The composition is lazy: places are met as the search meets them. Ids that lead to no accepted
+sequence, or to none that is short enough, are impossible from the start, so that beams do not die.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from catena.decoding.acceptor import FAR, Acceptor
+from catena.decoding.stepper import Stepper
+from catena.errors import ConfigError, ImpossibleError
+from catena.numerics import NEVER
+
+DEAD = -1
+"""The place of a row that has ended or written what is not allowed."""
+
+
+class Constraint(NamedTuple):
+    """The inner state, and for every row the number of its place and how many ids were written."""
+
+    inner: Any
+    places: Int[Tensor, " n"]
+    written: Int[Tensor, " n"]
+
+
+class Constrained(Stepper[Constraint]):
+    """A stepper and the set of sequences it may write.
+
+    Args:
+        max_length: the steps that the search will take, the end among them. Given, what cannot end in time is
+            impossible, too.
+    """
+
+    def __init__(self, stepper: Stepper[Any], acceptor: Acceptor, max_length: int | None = None) -> None:
+        if stepper.v != acceptor.v:
+            raise ConfigError(
+                f"a constraint must be over the {stepper.v} ids of its stepper, but it is over {acceptor.v}"
+            )
+        self.stepper, self.acceptor, self.max_length = stepper, acceptor, max_length
+        self.v, self.end = stepper.v, stepper.end
+        self._known: list[Hashable] = []
+        self._numbers: dict[Hashable, int] = {}
+        self._needed: list[Tensor] = []
+        self._moves: dict[tuple[int, int], int] = {}
+        shortest = acceptor.options(acceptor.start()).shortest
+        if shortest >= FAR or (max_length is not None and shortest + 1 > max_length):
+            raise ImpossibleError(
+                f"the constraint needs at least {shortest} ids and the end, but max_length = {max_length} steps"
+                if shortest < FAR
+                else "the constraint accepts no sequence at all"
+            )
+
+    def start(self, n: int) -> Constraint:
+        return self.after(self.stepper.start(n), n)
+
+    def after(self, state: Any, n: int) -> Constraint:
+        """The state of ``n`` prefixes that the inner stepper has read freely; the constraint begins here."""
+        first = self._number(self.acceptor.start())
+        return Constraint(state, torch.full((n,), first), torch.zeros(n, dtype=torch.int64))
+
+    def log_probs(self, state: Constraint) -> Float[Tensor, "n v"]:
+        log_probs = self.stepper.log_probs(state.inner)
+        nowhere = torch.full((self.v,), FAR, dtype=torch.int16)
+        rows = [self._needed[place] if place != DEAD else nowhere for place in state.places.tolist()]
+        if not rows:
+            return log_probs
+        left = torch.full_like(state.written, FAR - 1)
+        if self.max_length is not None:  # the id itself, those that must follow it, and the end must fit
+            left = (self.max_length - state.written - 2).clamp(max=FAR - 1)
+        return log_probs.masked_fill((torch.stack(rows) > left[:, None]).to(log_probs.device), NEVER)
+
+    def advance(self, state: Constraint, ids: Int[Tensor, " n"]) -> Constraint:
+        places = [self._move(*move) for move in zip(state.places.tolist(), ids.tolist(), strict=True)]
+        inner = self.stepper.advance(state.inner, ids)
+        return Constraint(inner, torch.tensor(places, dtype=torch.int64), state.written + 1)
+
+    def select(self, state: Constraint, rows: Int[Tensor, " m"]) -> Constraint:
+        here = rows.cpu()
+        return Constraint(self.stepper.select(state.inner, rows), state.places[here], state.written[here])
+
+    def join(self, states: Sequence[Constraint]) -> Constraint:
+        inner, places, written = zip(*states, strict=True)
+        return Constraint(self.stepper.join(inner), torch.cat(places), torch.cat(written))
+
+    def _number(self, place: Hashable) -> int:
+        if place not in self._numbers:
+            needed, accepts = self.acceptor.options(place)
+            row = torch.from_numpy(needed.copy())
+            row[self.end] = -1 if accepts else FAR  # after the end comes no end
+            self._numbers[place] = len(self._known)
+            self._known.append(place)
+            self._needed.append(row)
+        return self._numbers[place]
+
+    def _move(self, place: int, id: int) -> int:
+        if (place, id) not in self._moves:
+            possible = place != DEAD and id != self.end and int(self._needed[place][id]) < FAR
+            moved = self._number(self.acceptor.step(self._known[place], id)) if possible else DEAD
+            self._moves[place, id] = moved
+        return self._moves[place, id]
