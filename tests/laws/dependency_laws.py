@@ -15,7 +15,7 @@ from catena.errors import ImpossibleError, ShapeError
 from catena.structure.backend import use_backend
 from catena.structure.base import Structured
 from catena.structure.dependency import ArcConstraint, DependencyTree
-from tests.laws.structure_laws import Case, Ids, Member, StructureLaws, as_ids
+from tests.laws.structure_laws import FEW_CASES, Case, Ids, Member, StructureLaws, as_ids
 from tests.oracle.dependency import all_trees
 from tests.oracle.moments import log_add
 
@@ -48,6 +48,36 @@ class DependencyLaws(StructureLaws):
         noise = 1e3 * torch.randn(structure.arcs.shape).double()
         arcs = torch.where(structure.readable(), structure.arcs, noise)
         return replace(structure, arcs=arcs)  # type: ignore[type-var]
+
+
+class ConstrainedLaws(DependencyLaws):
+    """All questions to labelled trees with one root and a constraint; the oracle lists all, and then looks who may be.
+
+    A test names the ``kind``.
+    """
+
+    cases: ClassVar = FEW_CASES
+    kind: ClassVar[type[Any]]
+    forbidden_arcs: ClassVar = {(2, 1), (0, 4), (3, 2)}
+    forbidden_labels: ClassVar = {(1, 2, 0), (0, 1, 1), (4, 3, 0)}
+
+    def structure(self, case: Case) -> Structured:
+        arcs, labels = torch.ones(5, 5, dtype=torch.bool), torch.ones(5, 5, 2, dtype=torch.bool)
+        for arc in self.forbidden_arcs:
+            arcs[arc] = False
+        for label in self.forbidden_labels:
+            labels[label] = False
+        constraint = ArcConstraint(arcs) & ArcConstraint(labels=labels)
+        scores, lengths = (case.draw(4, 5, 5), case.draw(5, 5, 2, salt=1)), torch.tensor([4, 1, 3, 2])
+        tree: Structured = self.kind(*scores, lengths, constraint=constraint, impossible="-inf")
+        return tree
+
+    def members(self, structure: Structured, row: int) -> list[Member]:
+        return [(ids, score if self.may_be(ids) else -math.inf) for ids, score in super().members(structure, row)]
+
+    def may_be(self, ids: Ids) -> bool:
+        parts = {tuple(part) for part in self.parts_of(ids)}
+        return not parts & self.forbidden_labels and not {part[:2] for part in parts} & self.forbidden_arcs
 
 
 class DependencyAnswers(ABC):

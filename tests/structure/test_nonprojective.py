@@ -10,7 +10,7 @@ import torch
 
 from catena.structure.nonprojective import NonProjectiveTree
 from catena.structure.projective import ProjectiveTree
-from tests.laws.dependency_laws import DependencyAnswers, DependencyLaws
+from tests.laws.dependency_laws import ConstrainedLaws, DependencyAnswers, DependencyLaws
 from tests.laws.structure_laws import Case
 from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
 
@@ -35,6 +35,10 @@ class TestLabelsAndHoles(DependencyLaws):
         labels = case.draw(5, 5, 2, salt=1)
         lengths = torch.tensor([4, 4, 3, 4])
         return NonProjectiveTree(case.draw(4, 5, 5), labels, lengths, holes, single_root=False)
+
+
+class TestConstrained(ConstrainedLaws):
+    kind: ClassVar = NonProjectiveTree
 
 
 class TestAnswers(DependencyAnswers):

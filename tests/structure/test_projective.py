@@ -20,7 +20,7 @@ from catena.structure.semirings import (
     Real,
     Tropical,
 )
-from tests.laws.dependency_laws import DependencyAnswers, DependencyLaws
+from tests.laws.dependency_laws import ConstrainedLaws, DependencyAnswers, DependencyLaws
 from tests.laws.structure_laws import Case
 from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
 
@@ -45,6 +45,10 @@ class TestLabelsAndHoles(DependencyLaws):
         labels = case.draw(5, 5, 2, salt=1)
         lengths = torch.tensor([4, 4, 3, 4])
         return ProjectiveTree(case.draw(4, 5, 5), labels, lengths, holes, single_root=False)
+
+
+class TestConstrained(ConstrainedLaws):
+    kind: ClassVar = ProjectiveTree
 
 
 class TestAnswers(DependencyAnswers):
