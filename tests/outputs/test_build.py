@@ -1,13 +1,34 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
-from catena.errors import ConfigError
+from catena.errors import ConfigError, ShapeError
+from catena.outputs.adaptive import Adaptive
 from catena.outputs.build import OUTPUTS, build_output
-from catena.outputs.settings import SoftmaxSettings
+from catena.outputs.classes import ClassSoftmax
+from catena.outputs.contrastive import NCE, NegativeSampling
+from catena.outputs.hierarchical import TreeSoftmax
+from catena.outputs.noise import WithReplacement
+from catena.outputs.partitioned import Partitioned
+from catena.outputs.sampled import SampledSoftmax
+from catena.outputs.settings import (
+    AdaptiveSettings,
+    HierarchicalSettings,
+    NCESettings,
+    NegativeSettings,
+    OutputSettings,
+    PartitionedSettings,
+    SampledSettings,
+    SoftmaxSettings,
+)
 from catena.outputs.softmax import Softmax
+
+D = 5
+COUNTS = [0, 30, 7, 7, 1, 100, 2]
 
 
 def test_softmax_has_what_its_settings_say() -> None:
@@ -25,5 +46,87 @@ def test_a_layer_needs_a_vocabulary() -> None:
         build_output(SoftmaxSettings(), 3, [])
 
 
-def test_the_table_knows_softmax() -> None:
-    assert "softmax" in OUTPUTS
+KINDS: list[tuple[OutputSettings, type]] = [
+    (SoftmaxSettings(), Softmax),
+    (AdaptiveSettings(), Adaptive),
+    (AdaptiveSettings(cutoffs=(2, 4), shrink=2.0, bias=False), Adaptive),
+    (HierarchicalSettings(), TreeSoftmax),
+    (HierarchicalSettings(tree="balanced", bias=False), TreeSoftmax),
+    (HierarchicalSettings(tree="clustered"), TreeSoftmax),
+    (HierarchicalSettings(tree="classes"), ClassSoftmax),
+    (HierarchicalSettings(tree="classes", n_classes=2), ClassSoftmax),
+    (NCESettings(k=5), NCE),
+    (NCESettings(k=5, noise="uniform", shared=False, normaliser="learned", log_z=1.0), NCE),
+    (NegativeSettings(k=5, noise="log_uniform"), NegativeSampling),
+    (SampledSettings(k=4), SampledSoftmax),
+    (SampledSettings(k=4, noise="unigram", power=0.75, replacement=True, remove_hits=False), SampledSoftmax),
+    (PartitionedSettings(size=4), Partitioned),
+]
+
+
+@pytest.mark.parametrize(("settings", "kind"), KINDS, ids=lambda x: getattr(x, "kind", ""))
+def test_any_layer_takes_the_place_of_another(settings: OutputSettings, kind: type) -> None:
+    """One code trains and asks them all."""
+    layer = build_output(settings, D, COUNTS, vectors=torch.randn(len(COUNTS), 4), forbidden=[0])
+    assert isinstance(layer, kind)
+    hidden, targets = torch.randn(8, D, requires_grad=True), torch.randint(1, len(COUNTS), (8,))
+    layer.loss(hidden, targets).backward()
+    assert hidden.grad is not None
+    assert layer.log_prob(hidden, targets).isfinite().all()
+    assert (layer.log_probs(hidden)[:, 0] == -math.inf).all()
+    assert (layer.sample(hidden, torch.Generator().manual_seed(0)) > 0).all()
+
+
+def test_every_kind_of_settings_has_a_layer() -> None:
+    assert set(OUTPUTS) == {settings.kind for settings, _ in KINDS}
+
+
+def test_settings_reach_the_layer() -> None:
+    nce = build_output(NCESettings(k=7, noise="unigram", power=0.75, normaliser="learned", log_z=1.0), D, COUNTS)
+    assert isinstance(nce, NCE)
+    weights = [max(c, 1) ** 0.75 for c in COUNTS]
+    wanted = [math.log(7 * w / sum(weights)) for w in weights]
+    assert nce.sampler.log_expected.tolist() == pytest.approx(wanted, abs=1e-5)
+    assert isinstance(nce.log_z, nn.Parameter)
+    assert nce.scores.bias is not None
+    frequencies = [max(c, 1) / sum(max(c, 1) for c in COUNTS) for c in COUNTS]
+    assert nce.scores.bias.tolist() == pytest.approx([math.log(f) + 1.0 for f in frequencies], abs=1e-5)
+    sampled = build_output(SampledSettings(k=3, replacement=True, remove_hits=False), D, COUNTS)
+    assert isinstance(sampled, SampledSoftmax)
+    assert isinstance(sampled.sampler, WithReplacement)
+    assert not sampled.remove_hits
+    adaptive = build_output(AdaptiveSettings(cutoffs=(3,)), D, COUNTS)
+    assert isinstance(adaptive, Adaptive)
+    assert adaptive.cutoffs == (3,)
+    huffman = build_output(HierarchicalSettings(), D, COUNTS)
+    balanced = build_output(HierarchicalSettings(tree="balanced"), D, COUNTS)
+    assert isinstance(huffman, TreeSoftmax)
+    assert isinstance(balanced, TreeSoftmax)
+    assert huffman.expected_depth(COUNTS) < balanced.expected_depth(COUNTS)
+
+
+def test_given_classes_are_taken() -> None:
+    classes = [0, 0, 1, 1, 2, 2, 0]
+    layer = build_output(HierarchicalSettings(tree="classes"), D, COUNTS, classes=classes)
+    assert isinstance(layer, ClassSoftmax)
+    assert layer.class_of.tolist() == classes
+    with pytest.raises(ShapeError, match="classes must have one number for each of 7 words, but there are 2"):
+        build_output(HierarchicalSettings(tree="classes"), D, COUNTS, classes=[0, 1])
+
+
+@pytest.mark.parametrize("settings", [s for s, _ in KINDS if s.kind != "hierarchical"], ids=lambda s: s.kind)
+def test_weights_are_tied_wherever_rows_are_words(settings: OutputSettings) -> None:
+    tied = nn.Parameter(torch.randn(len(COUNTS), D))
+    layer = build_output(settings, D, COUNTS, tied=tied)
+    assert any(parameter is tied for parameter in layer.parameters())
+    layer.loss(torch.randn(3, D), torch.tensor([1, 2, 6])).backward()
+    assert tied.grad is not None
+
+
+def test_what_a_tree_cannot_be_made_of_is_refused() -> None:
+    with pytest.raises(ConfigError, match="tree = 'huffman' has a row of weights for each decision"):
+        build_output(HierarchicalSettings(), D, COUNTS, tied=nn.Parameter(torch.randn(len(COUNTS), D)))
+    with pytest.raises(ConfigError, match="tree = 'clustered' is made of word vectors, and none were given"):
+        build_output(HierarchicalSettings(tree="clustered"), D, COUNTS)
+    with pytest.raises(ShapeError, match="vectors must have a row for each of 7 words, but there are 3"):
+        build_output(HierarchicalSettings(tree="clustered"), D, COUNTS, vectors=torch.zeros(3, 2))

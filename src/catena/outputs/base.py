@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.errors import DataError
+from catena.numerics import NEVER
 from catena.shapes import read_axes
 
 
@@ -48,6 +49,10 @@ class OutputLayer(nn.Module, ABC):
         """log p of these ids, given that it is one of them; layers that can do so compute nothing else."""
         return torch.log_softmax(self.log_probs(hidden)[:, ids], dim=-1)
 
+    def restricted(self, ids: Int[Tensor, " c"]) -> OutputLayer:
+        """This layer as it stands, over these ids alone, for search: its ids are places in ``ids``."""
+        return Restricted(self, ids)
+
     @torch.no_grad()
     def sample(self, hidden: Float[Tensor, "n d_in"], generator: torch.Generator) -> Int[Tensor, " n"]:
         """One id for each row, drawn from ``log_probs``."""
@@ -61,6 +66,35 @@ class OutputLayer(nn.Module, ABC):
         return f"d_in={self.d_in}, v={self.v}"
 
 
+class Restricted(OutputLayer):
+    """A layer over some of another's ids. Its id ``i`` is ``ids[i]`` there (Jean et al. 2015, section 3.3)."""
+
+    likelihood = True
+    ids: Tensor
+
+    def __init__(self, layer: OutputLayer, ids: Int[Tensor, " c"]) -> None:
+        super().__init__()
+        self.d_in, self.v, self.normalised = layer.d_in, len(ids), layer.normalised
+        self.layer = layer
+        self.register_buffer("ids", checked_ids(ids, layer.v))
+
+    def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
+        return -self.log_prob(hidden, targets).sum() / max(len(hidden), 1)
+
+    def log_prob(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        targets = checked_targets(self, hidden, targets)
+        return self.log_probs(hidden).gather(1, targets[:, None]).squeeze(1)
+
+    def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
+        read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
+        return self.layer.log_probs_among(hidden, self.ids)
+
+
+def spread(log_probs: Float[Tensor, "n c"], ids: Int[Tensor, " c"], v: int) -> Float[Tensor, "n v"]:
+    """The log-probabilities of a restricted layer at the places of all ``v`` ids, -inf elsewhere."""
+    return log_probs.new_full((len(log_probs), v), NEVER).index_copy(1, ids, log_probs)
+
+
 def draw_ids(log_probs: Float[Tensor, "n v"], generator: torch.Generator) -> Int[Tensor, " n"]:
     """One id for each row, by the largest of ``log p - log E`` with E exponential (Gumbel's trick): no sums of many
     small numbers are taken, and an id of log-probability -inf is never drawn."""
@@ -68,6 +102,16 @@ def draw_ids(log_probs: Float[Tensor, "n v"], generator: torch.Generator) -> Int
     times = torch.empty(shape, dtype=dtype, device=generator.device).exponential_(generator=generator)
     smallest = torch.finfo(dtype).tiny
     return (log_probs.to(dtype) - times.clamp_min(smallest).log().to(log_probs.device)).argmax(dim=-1)
+
+
+def checked_ids(ids: Int[Tensor, " c"], v: int) -> Int[Tensor, " c"]:
+    """Candidates as indices: at least one, each once, none out of range."""
+    if not len(ids) or len(ids.unique()) < len(ids):
+        what = "one is given twice" if len(ids) else "there are none"
+        raise DataError(f"candidates must be different ids, at least one, but {what}: take their unique()")
+    if int(ids.min()) < 0 or int(ids.max()) >= v:
+        raise DataError(f"candidates must be ids from 0 to {v - 1}, but they reach from {ids.min()} to {ids.max()}")
+    return ids.long()
 
 
 def checked_targets(layer: OutputLayer, hidden: Tensor, targets: Tensor) -> Int[Tensor, " n"]:

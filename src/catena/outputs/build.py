@@ -6,13 +6,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from catena.errors import ConfigError
+from catena.errors import ConfigError, ShapeError
+from catena.outputs.adaptive import Adaptive, by_frequency
 from catena.outputs.base import OutputLayer
-from catena.outputs.settings import OutputSettings, SoftmaxSettings
+from catena.outputs.classes import ClassSoftmax, frequency_classes
+from catena.outputs.contrastive import NCE, NegativeSampling
+from catena.outputs.hierarchical import TreeSoftmax
+from catena.outputs.noise import WithoutReplacement, WithReplacement, noise_weights
+from catena.outputs.partitioned import Partitioned
+from catena.outputs.sampled import SampledSoftmax
+from catena.outputs.settings import (
+    AdaptiveSettings,
+    HierarchicalSettings,
+    NCESettings,
+    NegativeSettings,
+    OutputSettings,
+    PartitionedSettings,
+    SampledSettings,
+    SoftmaxSettings,
+)
 from catena.outputs.softmax import Softmax
+from catena.outputs.trees import balanced_tree, clustered_tree, huffman_tree
 from catena.registry import Registry
 
 
@@ -66,3 +84,85 @@ def build_output(
 def build_softmax(settings: SoftmaxSettings, d_in: int, words: Words) -> Softmax:
     """The full softmax."""
     return Softmax(d_in, words.v, settings.bias, settings.temperature, words.tied, words.forbidden)
+
+
+@OUTPUTS.register("adaptive")
+def build_adaptive(settings: AdaptiveSettings, d_in: int, words: Words) -> Adaptive:
+    """Adaptive softmax."""
+    return Adaptive(d_in, words.counts, settings.cutoffs, settings.shrink, settings.bias, words.tied, words.forbidden)
+
+
+@OUTPUTS.register("hierarchical")
+def build_hierarchical(settings: HierarchicalSettings, d_in: int, words: Words) -> OutputLayer:
+    """Hierarchical softmax: a binary tree, or classes."""
+    if settings.tree == "classes":
+        classes = words.classes
+        if classes is None:
+            classes = frequency_classes(words.counts, settings.n_classes).tolist()
+        elif len(classes) != words.v:
+            raise ShapeError(f"classes must have one number for each of {words.v} words, but there are {len(classes)}")
+        return ClassSoftmax(d_in, classes, settings.bias, words.tied, words.forbidden)
+    if words.tied is not None:
+        raise ConfigError(
+            f"tree = {settings.tree!r} has a row of weights for each decision, not for each word, so that they cannot "
+            "be tied: untie them, or choose tree = 'classes' or another output layer"
+        )
+    leaves = by_frequency(words.counts, words.forbidden)
+    match settings.tree:
+        case "huffman":
+            children = huffman_tree([words.counts[word] for word in leaves])
+        case "balanced":
+            children = balanced_tree(len(leaves))
+        case "clustered":
+            children = clustered_tree(_vectors(words)[leaves])
+    return TreeSoftmax(d_in, words.v, children, leaves, settings.bias)
+
+
+def _vectors(words: Words) -> np.ndarray:
+    if words.vectors is None:
+        raise ConfigError(
+            "tree = 'clustered' is made of word vectors, and none were given: give vectors, or choose tree = "
+            "'huffman'; "
+            "for a layer whose weights are loaded afterwards, with its tree, zeros will do"
+        )
+    if len(words.vectors) != words.v:
+        raise ShapeError(f"vectors must have a row for each of {words.v} words, but there are {len(words.vectors)}")
+    return words.vectors.detach().cpu().numpy()
+
+
+@OUTPUTS.register("nce")
+def build_nce(settings: NCESettings, d_in: int, words: Words) -> NCE:
+    """Noise-contrastive estimation."""
+    return NCE(
+        d_in,
+        noise_weights(settings.noise, words.counts, settings.power, words.forbidden),
+        settings.k,
+        settings.shared,
+        settings.log_z,
+        settings.normaliser == "learned",
+        settings.bias,
+        noise_weights("unigram", words.counts, 1.0, words.forbidden),
+        words.tied,
+        words.forbidden,
+    )
+
+
+@OUTPUTS.register("negative")
+def build_negative(settings: NegativeSettings, d_in: int, words: Words) -> NegativeSampling:
+    """Negative sampling."""
+    noise = noise_weights(settings.noise, words.counts, settings.power, words.forbidden)
+    return NegativeSampling(d_in, noise, settings.k, settings.shared, settings.bias, words.tied, words.forbidden)
+
+
+@OUTPUTS.register("sampled")
+def build_sampled(settings: SampledSettings, d_in: int, words: Words) -> SampledSoftmax:
+    """Sampled softmax."""
+    noise = noise_weights(settings.noise, words.counts, settings.power, words.forbidden)
+    sampler = (WithReplacement if settings.replacement else WithoutReplacement)(noise, settings.k)
+    return SampledSoftmax(d_in, words.v, sampler, settings.remove_hits, settings.bias, words.tied, words.forbidden)
+
+
+@OUTPUTS.register("partitioned")
+def build_partitioned(settings: PartitionedSettings, d_in: int, words: Words) -> Partitioned:
+    """Partitioned vocabulary."""
+    return Partitioned(d_in, words.v, settings.size, settings.bias, words.tied, words.forbidden)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from catena.errors import ConfigError, DataError, ShapeError
+from catena.kernels.output_softmax import wide
 from catena.numerics import NEVER
 
 
@@ -53,25 +54,31 @@ class WordScores(nn.Module):
         bias = torch.zeros(len(self.forbidden), dtype=self.weight.dtype, device=self.weight.device)
         return (bias if self.bias is None else self.bias).masked_fill(self.forbidden, NEVER)
 
-    def every(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
-        """The score of every word."""
-        bias = self.effective_bias
-        return functional.linear(hidden, self.weight, bias)
-
-    def shared(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:
-        """The scores of the same words for all rows. Time O(n c d)."""
-        bias = self.effective_bias
-        return functional.linear(hidden, self.rows(ids), None if bias is None else bias[ids])
+    def shared(
+        self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"], ids: Int[Tensor, " c"]
+    ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n c"]]:
+        """The score of each row's target, and those of the same words for all rows. Time O(n c d)."""
+        n, together = len(targets), torch.cat((targets, ids))
+        rows, bias = self.rows(together), self.effective_bias
+        of_targets = (hidden * rows[:n]).sum(1, dtype=rows.dtype)
+        others = functional.linear(hidden, rows[n:].to(hidden.dtype)).to(rows.dtype)
+        if bias is None:
+            return of_targets, others
+        biases = bias.to(rows.dtype)[together]
+        return of_targets + biases[:n], others + biases[n:]
 
     def each(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, "n c"]) -> Float[Tensor, "n c"]:
         """The scores of words that each row has for itself."""
         rows, bias = self.rows(ids), self.effective_bias
-        scores = torch.matmul(rows.to(hidden.dtype), hidden[:, :, None]).squeeze(-1)
-        return scores if bias is None else scores + bias[ids]
+        scores = torch.matmul(rows, hidden.to(rows.dtype)[:, :, None]).squeeze(-1).to(rows.dtype)
+        return scores if bias is None else scores + bias.to(rows.dtype)[ids]
 
     def rows(self, ids: Int[Tensor, "*ids"]) -> Float[Tensor, "*ids d_in"]:
-        """The weights of these words. (The gradient of an embedding is several times faster than that of indexing.)"""
-        return functional.embedding(ids, self.weight)
+        """The weights of these words, float32 at least, so that the gradients of a word that comes often are summed so.
+
+        (The gradient of an embedding is several times faster than that of indexing.)
+        """
+        return functional.embedding(ids, self.weight.to(wide(self.weight.dtype)))
 
 
 def fresh_rows(v: int, d: int) -> Float[Tensor, "v d"]:

@@ -57,7 +57,7 @@ class HierarchicalSettings(Config):
     """huffman makes paths to frequent words short; balanced makes all alike; clustered splits word vectors in two
     again and again; classes has two levels, a class and a word of it."""
     n_classes: int | None = Field(None, gt=0)
-    """Classes of about equal frequency, where none are given; 'none' takes the square root of the vocabulary."""
+    """Classes, made by frequency where none are given; 'none' takes the square root of the vocabulary."""
     bias: bool = True
     """A bias for each decision."""
 

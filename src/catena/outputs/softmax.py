@@ -16,12 +16,56 @@ from torch import Tensor, nn
 
 from catena.errors import ConfigError
 from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
-from catena.outputs.base import OutputLayer, checked_targets
+from catena.outputs.base import OutputLayer, checked_ids, checked_targets
 from catena.outputs.scores import WordScores
 from catena.shapes import read_axes
 
 
-class Softmax(OutputLayer):
+class ScoredOutput(OutputLayer):
+    """A layer that scores each word by a row of weights, however it is trained: its distribution is the softmax."""
+
+    scores: WordScores
+    temperature: float = 1.0
+
+    @property
+    def final_bias(self) -> Float[Tensor, " v"] | None:
+        """What is added to the product of vector and weights before the softmax."""
+        return self.scores.effective_bias
+
+    def log_prob(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        targets = checked_targets(self, hidden, targets)
+        return softmax_log_prob(hidden, self.scores.weight, self.final_bias, targets, 1 / self.temperature)
+
+    def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
+        read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
+        return self._log_softmax(hidden, self.scores.weight, self.final_bias)
+
+    def log_probs_among(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:
+        bias = self.final_bias
+        return self._log_softmax(hidden, self.scores.rows(ids), None if bias is None else bias[ids])
+
+    def _log_softmax(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        scores = torch.nn.functional.linear(hidden, weight.to(hidden.dtype)).to(wide(hidden.dtype))
+        return torch.log_softmax((scores if bias is None else scores + bias) / self.temperature, dim=-1)
+
+    @torch.no_grad()
+    def restricted(self, ids: Int[Tensor, " c"]) -> OutputLayer:
+        """A softmax over copies of these rows: no step of a search gathers them again."""
+        ids = checked_ids(ids, self.v)
+        bias = self.final_bias
+        layer = Softmax(
+            self.d_in,
+            len(ids),
+            bias=bias is not None,
+            temperature=self.temperature,
+            tied=nn.Parameter(self.scores.weight[ids], requires_grad=False),
+        )
+        if bias is not None:
+            layer.scores.bias = nn.Parameter(bias[ids].to(self.scores.weight.dtype), requires_grad=False)
+        return layer.train(self.training)
+
+
+class Softmax(ScoredOutput):
     """A softmax over all words.
 
     Args:
@@ -55,23 +99,7 @@ class Softmax(OutputLayer):
 
     def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
         targets = checked_targets(self, hidden, targets)
-        return softmax_loss(hidden, self.scores.weight, self.scores.effective_bias, targets, 1 / self.temperature)
-
-    def log_prob(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-        targets = checked_targets(self, hidden, targets)
-        return softmax_log_prob(hidden, self.scores.weight, self.scores.effective_bias, targets, 1 / self.temperature)
-
-    def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
-        read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
-        return wide_log_softmax(self.scores.every(hidden), 1 / self.temperature)
-
-    def log_probs_among(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:
-        return wide_log_softmax(self.scores.shared(hidden, ids), 1 / self.temperature)
+        return softmax_loss(hidden, self.scores.weight, self.final_bias, targets, 1 / self.temperature)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, temperature={self.temperature}"
-
-
-def wide_log_softmax(scores: Float[Tensor, "n c"], scale: float = 1.0) -> Float[Tensor, "n c"]:
-    """log softmax over the last axis, in float32 for scores of half precision."""
-    return torch.log_softmax(scores.to(wide(scores.dtype)) * scale, dim=-1)

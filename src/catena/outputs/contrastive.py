@@ -1,0 +1,151 @@
+r"""Losses that tell words of the data from words of a noise distribution q, at O(k) instead of O(v) for each token.
+
+.. math::
+    \ell = -\log \sigma(\Delta(y)) - \sum_{j=1}^{k} \log \sigma(-\Delta(\bar w_j)), \qquad \bar w_j \sim q
+
+Noise-contrastive estimation (Gutmann & Hyvärinen 2010; Mnih & Teh 2012) has
+:math:`\Delta(w) = s(w, h) - \log Z - \log k q(w)`. Its optimum is :math:`s - \log Z = \log p`, for any q and k, and its
+gradient tends to that of the likelihood as k grows.
+
+Negative sampling (Mikolov et al. 2013) has :math:`\Delta(w) = s(w, h)`. Its optimum is
+:math:`s = \log p(w \mid h) - \log k q(w)` (Levy & Goldberg 2014), so that p is proportional to :math:`q \exp s`. The
+two are one for k = v and uniform noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from catena.outputs.base import checked_targets
+from catena.outputs.noise import WithReplacement
+from catena.outputs.scores import WordScores
+from catena.outputs.softmax import ScoredOutput
+
+
+class NCE(ScoredOutput):
+    """Noise-contrastive estimation.
+
+    Args:
+        d_in: features of a vector.
+        noise: q for each word, up to its sum.
+        k: noise words for each row.
+        shared: whether all rows have the same noise words.
+        log_z: the log of the normaliser.
+        learn_log_z: learn it, starting there.
+        bias: whether each word has a bias. It starts at the log of the word's frequency plus ``log_z``, so that the
+            first scores are near log-probabilities: training finds a normaliser of one much sooner.
+        frequencies: of the words, up to their sum, for the first bias; those of the noise if omitted.
+        tied: rows of an embedding to use as weights.
+        forbidden: ids of probability 0; the noise must not have them either.
+    """
+
+    normalised = False
+    likelihood = False
+
+    def __init__(
+        self,
+        d_in: int,
+        noise: np.ndarray,
+        k: int,
+        shared: bool = True,
+        log_z: float = 0.0,
+        learn_log_z: bool = False,
+        bias: bool = True,
+        frequencies: np.ndarray | None = None,
+        tied: nn.Parameter | None = None,
+        forbidden: Sequence[int] = (),
+    ) -> None:
+        super().__init__()
+        self.d_in, self.v, self.shared = d_in, len(noise), shared
+        self.scores = WordScores(d_in, self.v, bias, tied, forbidden)
+        self.sampler = WithReplacement(noise, k)
+        if learn_log_z:
+            self.log_z: Tensor = nn.Parameter(torch.tensor(log_z))
+        else:
+            self.register_buffer("log_z", torch.tensor(log_z))
+        if self.scores.bias is not None:
+            first = noise if frequencies is None else frequencies
+            share = np.where(first > 0, first, 1.0) / first.sum()
+            with torch.no_grad():
+                self.scores.bias.copy_(torch.from_numpy(np.log(share) + log_z))
+
+    def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
+        targets = checked_targets(self, hidden, targets)
+        ids, of_targets, of_noise = noisy_scores(self.scores, self.sampler, hidden, targets, self.shared)
+        correction = self.sampler.log_expected.to(of_targets.dtype)
+        log_z = self.log_z.to(of_targets.dtype)
+        return contrast(of_targets - log_z - correction[targets], of_noise - log_z - correction[ids])
+
+    def log_unnormalised(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """s - log Z: what ``log_prob`` is if training has done its work, in time O(d) for each row."""
+        return self.scores.each(hidden, checked_targets(self, hidden, targets)[:, None])[:, 0] - self.log_z
+
+
+class NegativeSampling(ScoredOutput):
+    """Negative sampling. Its log-probabilities add log q to the scores, as the optimum of its loss demands.
+
+    Args:
+        d_in: features of a vector.
+        noise: q for each word, up to its sum.
+        k: noise words for each row.
+        shared: whether all rows have the same noise words.
+        bias: whether each word has a bias.
+        tied: rows of an embedding to use as weights.
+        forbidden: ids of probability 0; the noise must not have them either.
+    """
+
+    normalised = False
+    likelihood = False
+
+    def __init__(
+        self,
+        d_in: int,
+        noise: np.ndarray,
+        k: int,
+        shared: bool = True,
+        bias: bool = True,
+        tied: nn.Parameter | None = None,
+        forbidden: Sequence[int] = (),
+    ) -> None:
+        super().__init__()
+        self.d_in, self.v, self.shared = d_in, len(noise), shared
+        self.scores = WordScores(d_in, self.v, bias, tied, forbidden)
+        self.sampler = WithReplacement(noise, k)
+
+    def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
+        targets = checked_targets(self, hidden, targets)
+        _, of_targets, of_noise = noisy_scores(self.scores, self.sampler, hidden, targets, self.shared)
+        return contrast(of_targets, of_noise)
+
+    @property
+    def final_bias(self) -> Float[Tensor, " v"] | None:
+        bias, noise = self.scores.effective_bias, self.sampler.log_expected
+        return noise.to(self.scores.weight.dtype) if bias is None else bias + noise.to(bias.dtype)
+
+
+def noisy_scores(
+    scores: WordScores,
+    sampler: WithReplacement,
+    hidden: Float[Tensor, "n d_in"],
+    targets: Int[Tensor, " n"],
+    shared: bool,
+) -> tuple[Int[Tensor, "..."], Float[Tensor, " n"], Float[Tensor, "n k"]]:
+    """Noise words, the scores of the targets, and those of the noise; one set of noise words, or one for each row."""
+    if shared:
+        ids = sampler.draw()
+        return (ids, *scores.shared(hidden, targets, ids))
+    ids = sampler.draw_rows(len(targets))
+    found = scores.each(hidden, torch.cat((targets[:, None], ids), dim=1))
+    return ids, found[:, 0], found[:, 1:]
+
+
+def contrast(of_targets: Float[Tensor, " n"], of_noise: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
+    """The mean loss of telling targets from noise, given the log-odds of each."""
+    told = functional.logsigmoid(of_targets).sum() + functional.logsigmoid(-of_noise).sum()
+    return -told / max(len(of_targets), 1)

@@ -1,0 +1,67 @@
+r"""Sampled softmax: a softmax over the target and a sample S of other words, corrected for how S was drawn.
+
+.. math::
+    \ell = -\log \frac{\exp(s(y, h) - \log Q(y))}{\sum_{w \in \{y\} \cup S} \exp(s(w, h) - \log Q(w))}
+
+where Q(w) is how often w is drawn on average (Bengio & Senécal 2008; Jean et al. 2015, section 3.1). With every word in
+S, and none twice, it is the full softmax. With draws with replacement, and hits of the target left in, the truth is its
+optimum for any number of draws (Ma & Collins 2018, the ranking objective); leaving hits out biases it a little and
+makes its noise smaller. Time O(k d) for each row instead of O(v d).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from catena.numerics import NEVER
+from catena.outputs.base import checked_targets
+from catena.outputs.noise import Sampler
+from catena.outputs.scores import WordScores
+from catena.outputs.softmax import ScoredOutput
+
+
+class SampledSoftmax(ScoredOutput):
+    """A softmax that is trained on samples of its words.
+
+    Args:
+        d_in: features of a vector.
+        v: words.
+        sampler: draws the words of each batch.
+        remove_hits: leave a drawn word out of the rows whose target it is.
+        bias: whether each word has a bias.
+        tied: rows of an embedding to use as weights.
+        forbidden: ids of probability 0; the sampler must not draw them either.
+    """
+
+    normalised = True
+    likelihood = False
+
+    def __init__(
+        self,
+        d_in: int,
+        v: int,
+        sampler: Sampler,
+        remove_hits: bool = True,
+        bias: bool = True,
+        tied: nn.Parameter | None = None,
+        forbidden: Sequence[int] = (),
+    ) -> None:
+        super().__init__()
+        self.d_in, self.v, self.remove_hits = d_in, v, remove_hits
+        self.scores = WordScores(d_in, v, bias, tied, forbidden)
+        self.sampler = sampler
+
+    def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
+        targets = checked_targets(self, hidden, targets)
+        ids = self.sampler.draw()
+        of_targets, of_sample = self.scores.shared(hidden, targets, ids)
+        correction = self.sampler.log_expected.to(of_targets.dtype)
+        of_targets, of_sample = of_targets - correction[targets], of_sample - correction[ids]
+        if self.remove_hits:
+            of_sample = of_sample.masked_fill(ids == targets[:, None], NEVER)
+        logits = torch.cat((of_targets[:, None], of_sample), dim=1)
+        return -torch.log_softmax(logits, dim=1)[:, 0].sum() / max(len(targets), 1)

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from catena.outputs.noise import Sampler, WithoutReplacement, WithReplacement, noise_weights
+from catena.outputs.sampled import SampledSoftmax
+from tests.laws.output_laws import CLOSE, D, N, OutputLaws, V, counts_for, gradients, scramble
+from tests.oracle.outputs import sampled_loss, scores
+
+
+class TestSampledSoftmax(OutputLaws):
+    divergence = 0.02
+
+    def make(self, v: int, forbidden: Sequence[int] = ()) -> SampledSoftmax:
+        noise = noise_weights("log_uniform", counts_for(v), forbidden=forbidden)
+        return SampledSoftmax(D, v, WithoutReplacement(noise, 4), forbidden=forbidden)
+
+
+class TestSampledSoftmaxWithReplacement(OutputLaws):
+    divergence = 0.05
+
+    def make(self, v: int, forbidden: Sequence[int] = ()) -> SampledSoftmax:
+        noise = noise_weights("unigram", counts_for(v), 1.0, forbidden)
+        return SampledSoftmax(D, v, WithReplacement(noise, 8), remove_hits=False, bias=False, forbidden=forbidden)
+
+
+class Fixed(Sampler):
+    """Draws what it is told."""
+
+    def __init__(self, ids: Tensor, like: Sampler) -> None:
+        super().__init__()
+        self.k, self.ids = len(ids), ids
+        self.register_buffer("log_expected", like.log_expected)
+
+    def draw(self) -> Tensor:
+        return self.ids
+
+
+@pytest.fixture
+def hidden() -> Tensor:
+    return torch.randn(N, D, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("noise", ["uniform", "unigram", "log_uniform"])
+def test_with_every_word_drawn_it_is_the_full_softmax(noise: str, hidden: Tensor) -> None:
+    layer = SampledSoftmax(D, V, WithoutReplacement(noise_weights(noise, counts_for(V)), V))
+    scramble(layer.double())
+    targets = torch.randint(V, (N,))
+    loss, full = layer.loss(hidden, targets), -layer.log_prob(hidden, targets).mean()
+    torch.testing.assert_close(loss, full, **CLOSE)
+    for ours, wanted in zip(gradients(loss, layer, hidden), gradients(full, layer, hidden), strict=True):
+        torch.testing.assert_close(ours, wanted, **CLOSE)
+
+
+@pytest.mark.parametrize("remove_hits", [False, True])
+@pytest.mark.parametrize("kind", [WithReplacement, WithoutReplacement])
+def test_the_loss_is_the_formula_for_the_words_drawn(
+    remove_hits: bool, kind: type[WithReplacement] | type[WithoutReplacement], hidden: Tensor
+) -> None:
+    sampler = kind(noise_weights("unigram", counts_for(V)), 4)
+    ids, targets = torch.tensor([2, 5, 9, 3]), torch.tensor([2, 2, 5, 0, 1, 9, 10])
+    layer = scramble(SampledSoftmax(D, V, Fixed(ids, sampler), remove_hits).double())
+    assert layer.scores.bias is not None
+    every = scores(hidden.tolist(), layer.scores.weight.tolist(), layer.scores.bias.tolist())
+    wanted = sampled_loss(every, targets.tolist(), ids.tolist(), sampler.log_expected.tolist(), remove_hits)
+    assert layer.loss(hidden, targets).item() == pytest.approx(wanted, abs=1e-6)
+
+
+def test_at_the_truth_the_expected_gradient_is_zero_though_only_two_words_are_drawn() -> None:
+    """All draws of two words are enumerated. With hits of the target left in, nothing is biased."""
+    v, k = 4, 2
+    weights = np.array([5.0, 2.0, 2.0, 1.0])
+    q = torch.from_numpy(weights / weights.sum())
+    hidden = torch.randn(1, D, dtype=torch.float64)
+    like = WithReplacement(weights, k)
+    bias = {}
+    for remove_hits in (False, True):
+        layer = scramble(SampledSoftmax(D, v, Fixed(torch.zeros(k, dtype=torch.long), like), remove_hits).double())
+        truth = layer.log_probs(hidden).exp()[0].detach()
+        total = torch.zeros((), dtype=torch.float64)
+        for drawn in itertools.product(range(v), repeat=k):
+            layer.sampler.ids = torch.tensor(drawn)
+            chance = q[list(drawn)].prod()
+            for target in range(v):
+                total = total + truth[target] * chance * layer.loss(hidden, torch.tensor([target]))
+        found = torch.autograd.grad(total, list(layer.parameters()))
+        bias[remove_hits] = max(g.abs().max().item() for g in found)
+    assert bias[False] < 1e-6
+    assert 1e-6 < bias[True] < 0.2
+
+
+def test_the_normaliser_is_estimated_without_bias() -> None:
+    """The mean over draws of the sum of exp(s) / Q is the normaliser: the correction and the draws fit together."""
+    torch.manual_seed(0)
+    every = torch.randn(V, dtype=torch.float64)
+    for sampler in (
+        WithReplacement(noise_weights("unigram", counts_for(V)), 4),
+        WithoutReplacement(noise_weights("log_uniform", counts_for(V)), 4),
+    ):
+        weight = (every - sampler.log_expected).exp()
+        draws = torch.stack([weight[sampler.draw()].sum() for _ in range(4000)])
+        error = (draws.mean() - every.exp().sum()) / (draws.std() / math.sqrt(len(draws)))
+        assert abs(error) < 4.5
+
+
+def test_hits_are_left_out_only_of_their_own_rows(hidden: Tensor) -> None:
+    sampler = WithoutReplacement(np.ones(V), 2)
+    layer = scramble(SampledSoftmax(D, V, Fixed(torch.tensor([3, 3]), sampler)).double())
+    assert layer.loss(hidden, torch.full((N,), 3)).item() == 0.0
+    assert layer.loss(hidden, torch.full((N,), 4)).item() > 0.0
+
+
+def test_weights_may_be_tied() -> None:
+    tied = nn.Parameter(torch.randn(V, D))
+    assert SampledSoftmax(D, V, WithReplacement(np.ones(V), 2), tied=tied).scores.weight is tied
