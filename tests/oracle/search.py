@@ -172,3 +172,36 @@ def reads(
     for label in string:
         states = silent({r for q in states for r in follow(q, label)})
     return any(ends(q) for q in states)
+
+
+# --- a channel of edits ---------------------------------------------------------------------------------------
+
+
+def channel_by_hand(
+    true: Sequence_,
+    observed: Sequence_,
+    n_symbols: int,
+    rates: dict[str, float],
+    substitution: Callable[[int, int], float],
+) -> float:
+    """p(observed | true): every way to write the one for the other, one after another."""
+    more = (n_symbols, rates, substitution)
+    if not true and not observed:
+        return 1 - rates["insert"]
+    if not true:
+        return rates["insert"] / n_symbols * channel_by_hand(true, observed[1:], *more)
+    p = 0.0
+    if observed:
+        p += rates["insert"] / n_symbols * channel_by_hand(true, observed[1:], *more)
+    go = 1 - rates["insert"]
+    swap = rates["transpose"] if len(true) > 1 else 0.0
+    p += go * rates["delete"] * channel_by_hand(true[1:], observed, *more)
+    if observed and observed[0] == true[0]:
+        p += go * (1 - rates["delete"] - rates["substitute"] - swap) * channel_by_hand(true[1:], observed[1:], *more)
+    if observed and observed[0] != true[0]:
+        changed = rates["substitute"] * substitution(true[0], observed[0])
+        p += go * changed * channel_by_hand(true[1:], observed[1:], *more)
+    if len(true) > 1 and len(observed) > 1 and (observed[1], observed[0]) == true[:2]:
+        # No insertion comes between two symbols that change places.
+        p += go * swap * channel_by_hand(true[2:], observed[2:], *more)
+    return p
