@@ -1,0 +1,181 @@
+"""Questions to a packed back-off model (see :mod:`catena.kernels.ngram_pack`): one word, many sentences, all words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from catena.kernels.ngram_pack import home
+from catena.kernels.ngram_prefetch import prefetch
+from catena.kernels.ngram_types import FLOATS, INTS, LONGS, int64, when_needed
+
+LANES = 32
+"""Sentences that are walked side by side: while one waits for memory, the others go on."""
+
+
+@njit(nogil=True, inline="always")
+def _slot(histories: Any, slots: Any, s: Any, word: Any) -> Any:
+    """The slot of a word after a history, or -1."""
+    begin, size = np.int64(histories[4 * s]), np.int64(histories[4 * s + 1])
+    if s == 0:
+        return word
+    if size < 0:
+        return begin if -1 - size == word else -1
+    i = home(word, size)
+    for _ in range(size):
+        found = slots[3 * (begin + i)]
+        if found == word:
+            return begin + i
+        if found < 0:
+            return -1
+        i = i + 1 if i + 1 < size else 0
+    return -1
+
+
+@njit(nogil=True, inline="always")
+def _step(histories: Any, histories_f: Any, slots: Any, slots_f: Any, s: Any, word: Any, flat: Any) -> Any:
+    """The state after a word, and the log-probability of the word."""
+    passed, failed = np.float32(0.0), False
+    i = _slot(histories, slots, s, word)
+    while i < 0:
+        if not (flat and failed):
+            passed += histories_f[4 * s + 2]
+        failed = True
+        s = np.int64(histories[4 * s + 3])
+        i = _slot(histories, slots, s, word)
+    last = slots_f[3 * i + 2]
+    return np.int64(slots[3 * i + 1]), passed if flat and failed and last > -np.inf else passed + last
+
+
+@when_needed(INTS, FLOATS, INTS, FLOATS, LONGS, LONGS, int64, LONGS, FLOATS)
+def stepped(
+    histories: Any, histories_f: Any, slots: Any, slots_f: Any, states: Any, words: Any, flat: int,
+    after: Any, log_probs: Any,
+) -> None:  # fmt: skip
+    """One word for each state: the state after it, and its log-probability."""
+    for row in range(len(states)):
+        after[row], log_probs[row] = _step(
+            histories, histories_f, slots, slots_f, np.int64(states[row]), np.int64(words[row]), flat
+        )
+
+
+@when_needed(INTS, FLOATS, INTS, FLOATS, INTS, LONGS, int64, int64, FLOATS)
+def walked_plainly(
+    histories: Any, histories_f: Any, slots: Any, slots_f: Any, ids: Any, ends: Any, begin: int, flat: int, out: Any
+) -> None:
+    """``out[i]`` is log p(ids[i] | the ids before it in its sentence); sentence j is ids[ends[j - 1] : ends[j]]."""
+    low = 0
+    for j in range(len(ends)):
+        s = begin
+        for i in range(low, ends[j]):
+            s, out[i] = _step(histories, histories_f, slots, slots_f, s, np.int64(ids[i]), flat)
+        low = ends[j]
+
+
+U = np.uint64  # an index of this type is never taken for one from the end, and saves the question
+
+
+@when_needed(INTS, FLOATS, INTS, FLOATS, INTS, LONGS, int64, FLOATS)
+def walked(
+    histories: Any, histories_f: Any, slots: Any, slots_f: Any, ids: Any, ends: Any, begin: int, out: Any
+) -> None:
+    """As :func:`walked_plainly`, for models that are not flat, in half the time.
+
+    Many sentences take turns, and none waits for memory: each says what it will read, and reads it a turn later.
+    """
+    at, stop, state = np.zeros(LANES, np.uint64), np.zeros(LANES, np.uint64), np.zeros(LANES, np.uint64)
+    word, found, passed = np.zeros(LANES, np.int64), np.zeros(LANES, np.uint64), np.zeros(LANES, np.float32)
+    lanes, sentence, n = 0, 0, len(ends)
+    while lanes < LANES and sentence < n:
+        low = ends[sentence - 1] if sentence else 0
+        if ends[sentence] > low:
+            at[lanes], stop[lanes], state[lanes], word[lanes] = low, ends[sentence], begin, ids[low]
+            lanes += 1
+        sentence += 1
+    while lanes > 0:
+        for a in range(lanes):
+            s = U(4) * state[a]
+            size = np.int64(histories[s + U(1)])
+            if size < 0 and -1 - size != word[a]:  # a single word, and not this one: its slot need not be read
+                passed[a] += histories_f[s + U(2)]
+                state[a] = U(histories[s + U(3)])
+                s = U(4) * state[a]
+                size = np.int64(histories[s + U(1)])
+            i = U(histories[s])
+            if state[a] == U(0):
+                i = U(word[a])
+            elif size > 0:
+                i += U(home(word[a], size))
+            found[a] = i
+            prefetch(slots, U(3) * i)
+        a = 0
+        while a < lanes:
+            i, s = found[a], U(4) * state[a]
+            size, there = np.int64(histories[s + U(1)]), np.int64(slots[U(3) * i])
+            if there != word[a] and there >= 0 and size > 1:
+                first, behind = U(histories[s]), U(histories[s]) + U(size)
+                for _ in range(size - 1):
+                    i += U(1)
+                    if i == behind:
+                        i = first
+                    there = np.int64(slots[U(3) * i])
+                    if there == word[a] or there < 0:
+                        break
+            if there != word[a] or size == 0:  # the slot of a history without words is one of its neighbour
+                passed[a] += histories_f[s + U(2)]
+                state[a] = U(histories[s + U(3)])
+                prefetch(histories, U(4) * state[a])
+                a += 1
+                continue
+            out[at[a]] = passed[a] + slots_f[U(3) * i + U(2)]
+            passed[a] = 0.0
+            at[a] += U(1)
+            if at[a] < stop[a]:
+                state[a], word[a] = U(slots[U(3) * i + U(1)]), ids[at[a]]
+                prefetch(histories, U(4) * state[a])
+                a += 1
+                continue
+            while sentence < n and ends[sentence] == ends[sentence - 1]:
+                sentence += 1
+            if sentence < n:
+                low = ends[sentence - 1]
+                at[a], stop[a], state[a], word[a] = low, ends[sentence], begin, ids[low]
+                sentence += 1
+                a += 1
+            else:  # the last lane moves here and is looked at next
+                lanes -= 1
+                at[a], stop[a], state[a] = at[lanes], stop[lanes], state[lanes]
+                word[a], found[a], passed[a] = word[lanes], found[lanes], passed[lanes]
+
+
+@when_needed(INTS, FLOATS, INTS, FLOATS, FLOATS, LONGS, int64, FLOATS)
+def spread(
+    histories: Any, histories_f: Any, slots: Any, slots_f: Any, unigrams: Any, states: Any, flat: int, out: Any
+) -> None:
+    """``out[row · v + w]`` is log p(w | state): shorter histories first, overwritten by what longer ones know."""
+    v = len(unigrams)
+    chain, passed = np.empty(256, np.int64), np.empty(256, np.float32)
+    for row in range(len(states)):
+        base = row * v
+        depth, s, total = 0, states[row], np.float32(0.0)
+        while s != 0:
+            chain[depth], passed[depth] = s, total
+            if not (flat and depth):
+                total += histories_f[4 * s + 2]
+            s = histories[4 * s + 3]
+            depth += 1
+        if flat and depth:
+            for w in range(v):
+                out[base + w] = total if unigrams[w] > -np.inf else -np.inf
+            depth = 1
+        else:
+            for w in range(v):
+                out[base + w] = total + unigrams[w]
+        for d in range(depth - 1, -1, -1):
+            s = chain[d]
+            begin, size = histories[4 * s], histories[4 * s + 1]
+            for i in range(begin, begin + (size if size >= 0 else 1)):
+                if slots[3 * i] >= 0:
+                    out[base + slots[3 * i]] = passed[d] + slots_f[3 * i + 2]

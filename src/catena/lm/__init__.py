@@ -1,0 +1,1 @@
+"""Models that give p(next | prefix)."""

@@ -1,0 +1,25 @@
+"""Language models: steppers that know their vocabulary."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from catena.data.vocabulary import Vocabulary
+from catena.decoding.stepper import State, Stepper
+
+BEGIN_SYMBOL, END_SYMBOL = "<s>", "</s>"
+SPECIALS = (BEGIN_SYMBOL, END_SYMBOL)
+"""The specials that a vocabulary of a language model has beside padding and unknown: begin and end of a sequence."""
+
+
+class LanguageModel(Stepper[State]):
+    """A stepper over the ids of a vocabulary.
+
+    ``token_log_probs(ids, lengths)`` gives log p of each id after those before it. The end is not added: callers
+    append ``end``.
+    """
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> Vocabulary:
+        """The symbols behind the ids."""

@@ -1,0 +1,1 @@
+"""n-gram language models: counts, estimators, pruning, files, queries and automata."""

@@ -1,0 +1,77 @@
+"""From text to counts: in memory, or by sorted runs on disk where a limit is set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from catena.data.settings import VocabularySettings
+from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
+from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL
+from catena.lm.ngram.counts import NgramCounts, check_order, count_ids
+from catena.lm.ngram.lexicon import MARKS, Bytes, Lexicon, Types
+from catena.lm.ngram.reading import Progress, Source, joined, pieces
+from catena.lm.ngram.trie import Ints
+
+Text = Source | Sequence[Path]
+
+
+def as_pieces(text: Text, read: Callable[[Iterable[Path]], Iterator[Bytes]] = pieces) -> Iterator[Bytes]:
+    """Lines of bytes of a file, of several, or of the sentences themselves."""
+    if isinstance(text, (str, Path)):
+        return read([Path(text)])
+    listed = list(text)
+    paths = [item for item in listed if isinstance(item, Path)]
+    if paths and len(paths) == len(listed):
+        return read(paths)
+    return iter([joined([str(item) for item in listed])])
+
+
+def counted_text(
+    text: Text,
+    order: int,
+    vocabulary: Vocabulary | VocabularySettings | None,
+    skip_blank: bool,
+    memory: int | None,
+    progress: Progress | None,
+) -> tuple[NgramCounts, Vocabulary]:
+    """The counts of a text, and its vocabulary."""
+    check_order(order)
+
+    def read(paths: Iterable[Path]) -> Iterator[Bytes]:
+        return pieces(paths, progress)
+
+    if isinstance(vocabulary, Vocabulary):
+        lexicon = Lexicon(vocabulary)
+        marks = (vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL))
+        tokens = _concatenated([lexicon.sentences(piece, *marks, skip_blank) for piece in as_pieces(text, read)], order)
+        return _counted(tokens, order, vocabulary), vocabulary
+    types = Types()
+    tokens = _concatenated([types.sentences(piece, skip_blank).copy() for piece in as_pieces(text, read)], order)
+    body = tokens[: len(tokens) - order]
+    known, ids = types.vocabulary(np.bincount(body, minlength=types.n + MARKS)[MARKS:].tolist(), vocabulary)
+    np.take(ids, body, out=body)
+    return _counted(tokens, order, known), known
+
+
+def counted_ids(sentences: Iterable[Sequence[int]], order: int, vocabulary: Vocabulary) -> NgramCounts:
+    """The counts of sentences of ids, without begin and end."""
+    begin, end = [vocabulary.special(BEGIN_SYMBOL)], [vocabulary.special(END_SYMBOL)]
+    parts = [np.asarray(part, np.int32) for sentence in sentences for part in (begin, sentence, end)]
+    return _counted(_concatenated(parts, order), order, vocabulary)
+
+
+def _concatenated(parts: list[Ints], order: int) -> Ints:
+    return np.concatenate([*parts, np.zeros(order, np.int32)])
+
+
+def _counted(tokens: Ints, order: int, vocabulary: Vocabulary) -> NgramCounts:
+    begin, end = vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL)
+    return count_ids(tokens, order, len(vocabulary), begin, end, impossible(vocabulary), padded=True)
+
+
+def impossible(vocabulary: Vocabulary) -> list[int]:
+    """The specials that no text holds: all but the unknown word and the end."""
+    return [vocabulary.special(name) for name in vocabulary.specials if name not in (UNK_SYMBOL, END_SYMBOL)]

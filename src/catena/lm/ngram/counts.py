@@ -1,0 +1,89 @@
+"""Counts of all n-grams of a text, from ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from catena.errors import ConfigError
+from catena.kernels.ngram_estimate import counts_of_counts
+from catena.kernels.ngram_sort import adjusted, compared, grown, sorted_positions
+from catena.lm.ngram.trie import Ints, Longs, Shape, check_size
+
+MOST_ORDER = 250
+
+
+@dataclass(frozen=True, eq=False)
+class NgramCounts:
+    """How often each n-gram of a text occurs, up to some order.
+
+    Args:
+        shape: the n-grams, as a trie.
+        counts: of each node. The begin of a sentence is never predicted, so as a word it has count 0.
+        begin: the id that stands before every sentence.
+        end: the id that stands after it.
+        impossible: ids that are never predicted: padding, the begin, and other marks.
+        notes: what was out of the ordinary, in full sentences.
+    """
+
+    shape: Shape
+    counts: Ints
+    begin: int
+    end: int
+    impossible: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> int:
+        return self.shape.order
+
+    @property
+    def events(self) -> int:
+        """The number of words that may be predicted."""
+        return self.shape.v - len(self.impossible)
+
+    @cached_property
+    def adjusted(self) -> Ints:
+        """How many different words stand before each n-gram; Kneser & Ney's counts."""
+        found = np.zeros_like(self.counts)
+        adjusted(self.counts, self.shape.first, self.shape.bases, self.shape.suffix, self.begin, found)
+        return found
+
+    def of_counts(self, k: int, most: int, kneser_ney: bool = False) -> Longs:
+        """``[c]`` is the number of n-grams of length ``k`` with count c ≤ most."""
+        found = np.zeros(most + 1, np.int64)
+        counts_of_counts(self.adjusted if kneser_ney else self.counts, *self.shape.grams(k), found)
+        return found
+
+
+def count_ids(
+    tokens: Ints, order: int, v: int, begin: int, end: int, impossible: Sequence[int], padded: bool = False
+) -> NgramCounts:
+    """Count the n-grams of sentences, each given as ``begin``, its ids and ``end``, one after another.
+
+    ``padded`` says that ``order`` zeros follow the last sentence already. Time O(order · (n + v)).
+    """
+    check_order(order)
+    check_size(len(tokens) * order, "n-grams")
+    if not padded:
+        tokens = np.concatenate((np.asarray(tokens, np.int32), np.zeros(order, np.int32)))
+    n = len(tokens) - order
+    positions = sorted_positions(tokens, n, order, v)
+    shared, depth = np.empty(n, np.uint8), np.empty(n, np.uint8)
+    sizes = np.zeros(order + 1, np.int64)
+    compared(tokens, positions, order, end, shared, depth, sizes)
+    sizes[0], sizes[1] = 1, v
+    bases = np.concatenate(([0], np.cumsum(sizes)))
+    words, counts, suffix = (np.zeros(bases[-1], np.int32) for _ in range(3))
+    first = np.zeros(bases[order] + 1, np.int32)
+    grown(tokens, positions, shared, depth, order, bases, words, counts, first, suffix)
+    counts[1 + begin] = 0
+    return NgramCounts(Shape(words, first, suffix, bases), counts, begin, end, tuple(impossible))
+
+
+def check_order(order: int) -> None:
+    if not 1 <= order <= MOST_ORDER:
+        raise ConfigError(f"the order of an n-gram model must be 1 to {MOST_ORDER}, but it is {order}")

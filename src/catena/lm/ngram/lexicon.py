@@ -1,0 +1,112 @@
+"""From text to ids by hash: a vocabulary as the byte tokeniser knows it, and one that grows as text is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catena.data.settings import VocabularySettings
+from catena.data.vocabulary import UNK, Vocabulary
+from catena.kernels.ngram_text import KINDS, entered, hashed, tokenised
+from catena.lm.base import SPECIALS
+from catena.lm.ngram.trie import Ints, Longs
+
+Bytes = NDArray[np.uint8]
+MARKS = 2
+"""While types are still being found, ids 0 and 1 are begin and end; type t has id t + MARKS."""
+
+
+def encoded(text: str) -> Bytes:
+    """UTF-8, half surrogate pairs included: they are no text, but may be in a string."""
+    return np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+
+
+def _table(keys: NDArray[np.uint64], values: Ints, room: int) -> tuple[NDArray[np.uint64], Ints]:
+    """A hash table with place for twice ``room`` entries that holds these."""
+    size = 1 << max(10, int(2 * room - 1).bit_length())
+    table, ids = np.zeros(size, np.uint64), np.zeros(size, np.int32)
+    entered(keys, values, table, ids)
+    return table, ids
+
+
+class Lexicon:
+    """The ids of tokens in a fixed vocabulary. Specials have no spelling: text never reaches them."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        first = len(vocabulary.specials)
+        names = [name.encode("utf-8", "surrogatepass") for name in vocabulary.symbols[first:]]
+        blob = np.frombuffer(b"".join(names), np.uint8)
+        ends = np.cumsum([len(name) for name in names], dtype=np.int64)
+        keys = np.empty(len(names), np.uint64)
+        hashed(blob, ends, keys)
+        self._keys, self._values = _table(keys, np.arange(first, first + len(names), dtype=np.int32), len(names))
+
+    def sentences(self, data: Bytes, begin: int, end: int, skip_blank: bool = False) -> Ints:
+        """The ids of all lines, each after ``begin``, unless that is below 0, and before ``end``.
+
+        The last line need not end.
+        """
+        out, at = _room(data), np.zeros(4, np.int64)
+        none = np.empty(0, np.uint8), np.empty(0, np.int64)
+        tokenised(data, at, self._keys, self._values, *none, out, KINDS, 0, UNK, begin, end, int(skip_blank))
+        return _closed(out, at, data, begin, end, skip_blank)
+
+
+def _room(data: Bytes) -> Ints:
+    """An array for the ids of all tokens that there may be, and two for every line."""
+    lines = np.count_nonzero(data == 10) + np.count_nonzero(data == 13)
+    return np.empty(len(data) // 2 + 2 * lines + 4, np.int32)
+
+
+def _closed(out: Ints, at: Longs, data: Bytes, begin: int, end: int, skip_blank: bool) -> Ints:
+    """The ids that were found, with the last line ended if nothing in the data did."""
+    n = int(at[2])
+    unfinished = len(data) > 0 and data[-1] not in (10, 13)
+    if unfinished and (at[1] or not skip_blank):
+        marks = [end] if at[1] or begin < 0 else [begin, end]
+        out[n : n + len(marks)] = marks
+        n += len(marks)
+    return out[:n]
+
+
+class Types:
+    """The different tokens of a text, in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self._keys, self._values = _table(np.empty(0, np.uint64), np.empty(0, np.int32), 1 << 15)
+        self._names = np.empty(1 << 20, np.uint8)
+        self._ends = np.empty(1 << 15, np.int64)
+        self.n = 0
+
+    def sentences(self, data: Bytes, skip_blank: bool = False) -> Ints:
+        """The ids of all lines: ``MARKS`` + number of the type, between 0 and 1."""
+        out, at = _room(data), np.array([0, 0, 0, self.n])
+        while True:
+            used = int(self._ends[self.n - 1]) if self.n else 0
+            if used + len(data) > len(self._names):
+                self._names = np.concatenate((self._names[:used], np.empty(used + 2 * len(data), np.uint8)))
+            most = len(self._ends)
+            tables = (self._keys, self._values, self._names, self._ends)
+            tokenised(data, at, *tables, out, KINDS, most, MARKS, 0, 1, int(skip_blank))
+            self.n = int(at[3])
+            if self.n < most:
+                break
+            self._ends = np.concatenate((self._ends, np.empty(most, np.int64)))
+            used_places = self._keys != 0
+            self._keys, self._values = _table(self._keys[used_places], self._values[used_places], 2 * most)
+        return _closed(out, at, data, 0, 1, skip_blank)
+
+    def names(self) -> list[str]:
+        ends = self._ends[: self.n].tolist()
+        blob = self._names[: ends[-1] if ends else 0].tobytes()
+        starts = [0, *ends][:-1]
+        return [blob[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]
+
+    def vocabulary(self, counts: Sequence[int], settings: VocabularySettings | None) -> tuple[Vocabulary, Ints]:
+        """The vocabulary that settings choose, and the id in it of each id given out so far."""
+        names = self.names()
+        vocabulary = Vocabulary.from_counts(dict(zip(names, counts, strict=True)), settings, SPECIALS)
+        marks = [vocabulary.special(name) for name in SPECIALS]
+        return vocabulary, np.array([*marks, *vocabulary.ids(names)], np.int32)

@@ -1,0 +1,253 @@
+"""n-gram language models.
+
+    model = NgramModel.train("wiki.train.tokens", order=5)
+    model.perplexity("wiki.test.tokens")
+    model.score(["the dog ran away"])
+
+A model is a :class:`~catena.decoding.stepper.Stepper` whose states are integers, so every search works on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from catena.data.settings import VocabularySettings
+from catena.data.vocabulary import UNK, Vocabulary
+from catena.errors import DataError, ShapeError
+from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, LanguageModel
+from catena.lm.ngram.counts import NgramCounts
+from catena.lm.ngram.estimators import ESTIMATORS, Estimator, to_trie
+from catena.lm.ngram.lexicon import Bytes, Lexicon
+from catena.lm.ngram.packed import Packed
+from catena.lm.ngram.pruning import kept_by_count
+from catena.lm.ngram.reading import Progress, Source, joined, pieces
+from catena.lm.ngram.trie import Floats, Ints, Longs
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a text scores.
+
+    ``tokens`` counts every token and the end of every sentence; ``unknown`` how many of them are the unknown word.
+    ``log_prob`` is natural.
+    """
+
+    log_prob: float
+    tokens: int
+    sentences: int
+    unknown: int
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean negative log-probability of a token; inf where the model finds the text impossible."""
+        if not self.tokens:
+            raise DataError("the perplexity of a text without tokens has no value: give at least one sentence")
+        mean = -self.log_prob / self.tokens
+        return math.exp(mean) if mean < 700 else math.inf
+
+
+@dataclass(frozen=True)
+class About:
+    """How a model was made: the name of its estimator, whether its probabilities sum to one, and notes."""
+
+    estimator: str = ""
+    normalised: bool = True
+    notes: tuple[str, ...] = field(default=())
+
+
+class NgramModel(LanguageModel[Tensor]):
+    """p(w | the last order - 1 words). States are ids of histories.
+
+    Args:
+        packed: the model itself, over ids.
+        vocabulary: the symbols of the ids, with the specials ``<s>`` and ``</s>``.
+        about: how it was made.
+    """
+
+    def __init__(self, packed: Packed, vocabulary: Vocabulary, about: About = About()) -> None:  # noqa: B008
+        if packed.v != len(vocabulary):
+            raise DataError(
+                f"an n-gram model over {packed.v} words needs a vocabulary of as many, but it has {len(vocabulary)}"
+            )
+        self.packed, self.about = packed, about
+        self._vocabulary = vocabulary
+        self.v, self.order = packed.v, packed.order
+        self.begin, self.end = vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL)
+        # After "begin", the begin of a sentence is all that was read.
+        self._begun = int(packed.step(np.zeros(1, np.int64), np.array([self.begin]))[0][0])
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._vocabulary
+
+    @property
+    def normalised(self) -> bool:
+        """Whether probabilities sum to one; those of stupid back-off do not."""
+        return self.about.normalised
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was out of the ordinary when the model was made, in full sentences."""
+        return self.about.notes
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        return Lexicon(self._vocabulary)
+
+    # --- making one -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def train(
+        cls,
+        text: Source | Sequence[Path],
+        order: int = 3,
+        estimator: str | Estimator = "modified-kneser-ney",
+        prune: Sequence[int] = (),
+        vocabulary: Vocabulary | VocabularySettings | None = None,
+        skip_blank: bool = False,
+        memory: int | None = None,
+        progress: Progress | None = None,
+    ) -> NgramModel:
+        """A model of a text whose tokens stand between blanks, one sentence to a line.
+
+        Args:
+            text: a file, several files, or the sentences themselves.
+            order: the length of the longest n-grams.
+            estimator: a name in ``ESTIMATORS``, or such a function.
+            prune: n-grams of length k that occur ``prune[k - 1]`` times or less are left out, the last number that of
+                all longer ones: ``(0, 0, 1)`` leaves out trigrams and longer ones that occur once.
+            vocabulary: what to know, or how to choose it; all words by default. Others, and the word ``<unk>``, are
+                counted as the unknown word.
+            skip_blank: leave out lines without a token, which otherwise are empty sentences.
+            memory: about how many bytes may be used; what does not fit is sorted on disk.
+            progress: told what is being done and how far it is.
+        """
+        from catena.lm.ngram.building import counted_text
+
+        counts, known = counted_text(text, order, vocabulary, skip_blank, memory, progress)
+        return cls.estimate(counts, known, estimator, prune)
+
+    @classmethod
+    def train_ids(
+        cls,
+        sentences: Iterable[Sequence[int]],
+        vocabulary: Vocabulary,
+        order: int = 3,
+        estimator: str | Estimator = "modified-kneser-ney",
+        prune: Sequence[int] = (),
+    ) -> NgramModel:
+        """A model of sentences of ids, without begin and end: characters, subwords, anything."""
+        from catena.lm.ngram.building import counted_ids
+
+        return cls.estimate(counted_ids(sentences, order, vocabulary), vocabulary, estimator, prune)
+
+    @classmethod
+    def estimate(
+        cls,
+        counts: NgramCounts,
+        vocabulary: Vocabulary,
+        estimator: str | Estimator = "modified-kneser-ney",
+        prune: Sequence[int] = (),
+    ) -> NgramModel:
+        """A model from counts."""
+        name, function = (
+            (estimator, ESTIMATORS[estimator])
+            if isinstance(estimator, str)
+            else (getattr(estimator, "__name__", type(estimator).__name__), estimator)
+        )
+        kept = kept_by_count(counts, prune)
+        found = function(counts, kept)
+        about = About(name, found.normalised, (*counts.notes, *found.notes))
+        return cls(Packed.of(to_trie(counts, found, kept)), vocabulary, about)
+
+    # --- as a stepper ----------------------------------------------------------------------------------------------
+
+    def start(self, n: int) -> Int[Tensor, " n"]:
+        return torch.full((n,), self._begun)
+
+    def log_probs(self, state: Int[Tensor, " n"]) -> Float[Tensor, "n v"]:
+        return torch.from_numpy(self.packed.spread(_longs(state))).to(state.device)
+
+    def advance(self, state: Int[Tensor, " n"], ids: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
+        self._check_ids(ids)
+        return torch.from_numpy(self.packed.step(_longs(state), _longs(ids))[0]).to(state.device)
+
+    def select(self, state: Int[Tensor, " n"], rows: Int[Tensor, " m"]) -> Int[Tensor, " m"]:
+        return state[rows]
+
+    def join(self, states: Sequence[Int[Tensor, " _"]]) -> Int[Tensor, " n"]:
+        return torch.cat(list(states))
+
+    def token_log_probs(self, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n t"]:
+        self._check_ids(ids)
+        _check_lengths(ids, lengths)
+        real = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+        flat = _longs(ids[real]).astype(np.int32)
+        found = torch.zeros(ids.shape, device=ids.device)
+        found[real] = torch.from_numpy(self.packed.walk(flat, np.cumsum(_longs(lengths)), self._begun)).to(ids.device)
+        return found
+
+    def _check_ids(self, ids: Tensor) -> None:
+        if ids.numel() and not (int(ids.min()) >= 0 and int(ids.max()) < self.v):
+            raise DataError(f"ids must be 0 to {self.v - 1}, but there are {int(ids.min())} to {int(ids.max())}")
+
+    # --- texts --------------------------------------------------------------------------------------------------------
+
+    def score(self, sentences: Sequence[str]) -> list[float]:
+        """The log-probability of each sentence, its end included. Tokens stand between blanks."""
+        ids, ends, log_probs = self._walk(joined(sentences))
+        starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
+        return np.add.reduceat(log_probs, starts, dtype=np.float64).tolist() if len(ids) else []
+
+    def token_scores(self, sentence: str) -> list[tuple[str, float]]:
+        """Every token of a sentence, and its end, with its log-probability; the unknown ones as ``<unk>``."""
+        ids, _, log_probs = self._walk(joined([sentence]))
+        return list(zip(self._vocabulary.tokens(ids.tolist()), log_probs.tolist(), strict=True))
+
+    def evaluate(self, text: Source | Sequence[Path], skip_blank: bool = False) -> Scored:
+        """What a text scores: files, or sentences."""
+        from catena.lm.ngram.building import as_pieces
+
+        log_prob, tokens, sentences, unknown = 0.0, 0, 0, 0
+        for piece in as_pieces(text, pieces):
+            ids, ends, found = self._walk(piece, skip_blank)
+            log_prob += float(found.sum(dtype=np.float64))
+            tokens, sentences = tokens + len(ids), sentences + len(ends)
+            unknown += int((ids == UNK).sum())
+        return Scored(log_prob, tokens, sentences, unknown)
+
+    def perplexity(self, text: Source | Sequence[Path], skip_blank: bool = False) -> float:
+        """exp of the mean negative log-probability of tokens and sentence ends, unknown words included."""
+        return self.evaluate(text, skip_blank).perplexity
+
+    def _walk(self, text: Bytes, skip_blank: bool = False) -> tuple[Ints, Longs, Floats]:
+        """Ids without begins, where sentences end, and log-probabilities."""
+        ids = self.lexicon.sentences(text, -1, self.end, skip_blank)
+        ends = np.flatnonzero(ids == self.end) + 1
+        return ids, ends, self.packed.walk(ids, ends, self._begun)
+
+    def next_words(self, prefix: str = "", k: int = 10) -> list[tuple[str, float]]:
+        """The k most probable words after the begin of a sentence, and their log-probabilities; the end is ``</s>``."""
+        ids = self.lexicon.sentences(joined([prefix]), -1, self.end)[:-1].astype(np.int64)
+        state = self.extend(self.start(1), torch.from_numpy(ids)[None], torch.tensor([len(ids)]))
+        values, words = self.log_probs(state)[0].topk(min(k, self.v))
+        listed = zip(self._vocabulary.tokens(words.tolist()), values.tolist(), strict=True)
+        return [(word, value) for word, value in listed if value > -math.inf]
+
+
+def _check_lengths(ids: Tensor, lengths: Tensor) -> None:
+    for row in ((lengths < 0) | (lengths > ids.shape[1])).nonzero()[:1, 0].tolist():
+        raise ShapeError(f"lengths must be 0 to {ids.shape[1]}, the width of ids, but row {row} is {lengths[row]}")
+
+
+def _longs(x: Tensor) -> Longs:
+    return np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.int64)

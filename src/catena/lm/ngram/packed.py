@@ -1,0 +1,92 @@
+"""A back-off model laid out for questions; see :mod:`catena.kernels.ngram_pack`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from catena.kernels.ngram_pack import numbered, packed, unpacked
+from catena.kernels.ngram_query import spread, stepped, walked, walked_plainly
+from catena.kernels.ngram_sort import linked
+from catena.lm.ngram.trie import Floats, Ints, Longs, Shape, Trie, check_size
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Histories and slots, four and three 32-bit numbers each, in memory or in a mapped file.
+
+    Args:
+        order: the length of the longest n-grams.
+        v: the number of words.
+        flat: see :class:`Trie`.
+    """
+
+    order: int
+    v: int
+    flat: bool
+    histories: Ints
+    slots: Ints
+
+    @classmethod
+    def of(cls, trie: Trie) -> Packed:
+        shape = trie.shape
+        states = np.empty(len(shape.words), np.int32)
+        n, room = numbered(shape.first, shape.suffix, trie.backoffs, states)
+        check_size(3 * room, "slots")
+        histories, slots = np.zeros(4 * n, np.int32), np.empty(3 * room, np.int32)
+        packed(
+            shape.words, shape.first, shape.suffix, trie.log_probs, trie.backoffs, states,
+            histories, histories.view(np.float32), slots, slots.view(np.float32),
+        )  # fmt: skip
+        return cls(shape.order, shape.v, trie.flat, histories, slots)
+
+    @property
+    def n_states(self) -> int:
+        return len(self.histories) // 4
+
+    @cached_property
+    def _arrays(self) -> tuple[Ints, Floats, Ints, Floats]:
+        return self.histories, self.histories.view(np.float32), self.slots, self.slots.view(np.float32)
+
+    @cached_property
+    def unigrams(self) -> Floats:
+        """The log-probability of each word by itself."""
+        return np.ascontiguousarray(self.slots[: 3 * self.v].view(np.float32)[2::3])
+
+    def step(self, states: Longs, words: Longs) -> tuple[Longs, Floats]:
+        """The states after these words, and the log-probabilities of the words."""
+        after, log_probs = np.empty_like(states), np.empty(len(states), np.float32)
+        stepped(*self._arrays, states, words, int(self.flat), after, log_probs)
+        return after, log_probs
+
+    def walk(self, ids: Ints, ends: Longs, begin: int) -> Floats:
+        """Log-probabilities of the ids of sentences, which end at ``ends`` and begin in a state."""
+        out = np.empty(len(ids), np.float32)
+        if self.flat:
+            walked_plainly(*self._arrays, ids, ends, begin, 1, out)
+        else:
+            walked(*self._arrays, ids, ends, begin, out)
+        return out
+
+    def spread(self, states: Longs) -> Floats:
+        """``[i, w]`` is log p(w | state i)."""
+        out = np.empty((len(states), self.v), np.float32)
+        spread(*self._arrays, self.unigrams, states, int(self.flat), out.reshape(-1))
+        return out
+
+    def trie(self) -> Trie:
+        """The sorted n-grams that this was made of."""
+        n = 1 + int((self.slots[::3] >= 0).sum())
+        words, first = np.zeros(n, np.int32), np.zeros(n + 1, np.int32)
+        log_probs, backoffs = np.zeros(n, np.float32), np.zeros(n, np.float32)
+        unpacked(*self._arrays, words, first, log_probs, backoffs)
+        bases = [0, 1]
+        for _ in range(self.order):
+            bases.append(int(first[bases[-1]]))
+        starts = np.array(bases)
+        first = first[: bases[self.order] + 1].copy()
+        suffix = np.zeros(n, np.int32)
+        linked(words, first, starts, suffix)
+        return Trie(Shape(words, first, suffix, starts), log_probs, backoffs[: bases[self.order]].copy(), self.flat)

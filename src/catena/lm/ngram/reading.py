@@ -1,0 +1,92 @@
+"""Text files in pieces of whole lines, as bytes of UTF-8 that were checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from catena.data.files import BOMS, explained, open_bytes, open_text
+from catena.lm.ngram.lexicon import Bytes, encoded
+
+PIECE = 1 << 22
+"""Bytes that are read at a time."""
+
+Progress = Callable[[str, float], None]
+"""Told what is being done, and which share of it is: ("reading", 0.25)."""
+
+Source = Path | str | Iterable[str]
+"""A file, or the sentences themselves."""
+
+
+def pieces(sources: Iterable[Path], progress: Progress | None = None, what: str = "reading") -> Iterator[Bytes]:
+    """The lines of files, many at a time. UTF-8 is passed on as it is; other encodings are known by their marks."""
+    paths = list(sources)
+    total = sum(path.stat().st_size for path in paths if path.is_file()) or 1
+    done = 0
+    for path in paths:
+        for piece in _file(path):
+            done += len(piece)
+            yield piece
+            if progress:  # of a compressed file, more comes out than its size says
+                progress(what, min(done / total, 1.0))
+
+
+def _file(path: Path) -> Iterator[Bytes]:
+    with open_bytes(path) as stream:
+        if any(stream.peek(4)[:4].startswith(mark) for mark in BOMS):
+            yield from _decoded(path)
+            return
+        rest, read = b"", b" "
+        while read:
+            with explained(path):
+                read = stream.read(PIECE)
+            cut = read.rfind(b"\n") + 1 if read else 0
+            if read and not cut:
+                rest += read
+                continue
+            piece, rest = rest + read[:cut], read[cut:]
+            if not _is_text(piece):
+                _refuse(path)
+            if piece:
+                yield np.frombuffer(piece, np.uint8)
+
+
+def _is_text(piece: bytes) -> bool:
+    if b"\0" in piece:
+        return False
+    try:
+        return piece.isascii() or bool(piece.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False
+
+
+def _refuse(path: Path) -> None:
+    """Read the file by lines from its beginning, which raises at the line that is at fault."""
+    with open_text(path) as lines:
+        for _ in lines:
+            pass
+
+
+def _decoded(path: Path) -> Iterator[Bytes]:
+    with open_text(path) as lines:
+        gathered: list[str] = []
+        size = 0
+        for _, line in lines:
+            gathered.append(line)
+            size += len(line)
+            if size > PIECE:
+                yield encoded("\n".join(gathered) + "\n")
+                gathered, size = [], 0
+        if gathered:
+            yield encoded("\n".join(gathered) + "\n")
+
+
+def joined(sentences: Iterable[str]) -> Bytes:
+    """Sentences as lines. A line end inside a sentence is a blank like any other."""
+    listed = list(sentences)
+    text = "\n".join(listed)
+    if text.count("\n") != max(len(listed) - 1, 0) or "\r" in text:
+        text = "\n".join(sentence.replace("\n", " ").replace("\r", " ") for sentence in listed)
+    return encoded(text + "\n" if listed else "")

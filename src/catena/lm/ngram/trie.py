@@ -1,0 +1,109 @@
+"""A back-off model as a sorted trie: what estimators make, pruning changes and files hold.
+
+Nodes are n-grams in breadth-first order, those of one length sorted; see :mod:`catena.kernels.ngram_sort`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catena.errors import LimitError
+from catena.kernels.ngram_estimate import compacted
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Flags = NDArray[np.uint8]
+
+MOST = 2**31 - 2
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Which n-grams there are.
+
+    Args:
+        words: the last word of each n-gram.
+        first: the children of node g are ``first[g] … first[g + 1] - 1``; nodes of the greatest length have none.
+        suffix: the n-gram without its first word.
+        bases: ``bases[k]`` is the first n-gram of length k, ``bases[order + 1]`` the number of nodes.
+    """
+
+    words: Ints
+    first: Ints
+    suffix: Ints
+    bases: Longs
+
+    @property
+    def order(self) -> int:
+        return len(self.bases) - 2
+
+    @property
+    def v(self) -> int:
+        return int(self.bases[2] - 1)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many n-grams of each length there are, from 1; every word of the vocabulary is one."""
+        return tuple(int(n) for n in np.diff(self.bases)[1:])
+
+    def histories(self, k: int) -> tuple[int, int]:
+        """The range of nodes whose children have length ``k``."""
+        return int(self.bases[k - 1]), int(self.bases[k])
+
+    def grams(self, k: int) -> tuple[int, int]:
+        """The range of nodes of length ``k``."""
+        return int(self.bases[k]), int(self.bases[k + 1])
+
+    def spelled(self, k: int) -> Ints:
+        """All n-grams of length ``k``, a row of words each."""
+        low, high = self.grams(k)
+        rows, at = np.empty((high - low, k), np.int32), np.arange(low, high)
+        for i in range(k - 1, -1, -1):
+            rows[:, i] = self.words[at]
+            if i:
+                at = np.searchsorted(self.first[: self.bases[self.order] + 1], at, side="right") - 1
+        return rows
+
+    def compacted(self, kept: Flags) -> tuple[Shape, Ints]:
+        """The nodes that are kept, and where each node went (-1: gone)."""
+        words, first, suffix, bases = self.words.copy(), self.first.copy(), self.suffix.copy(), self.bases.copy()
+        places = np.empty(len(words), np.int32)
+        compacted(kept, words, first, suffix, bases, places)
+        n = int(bases[-1])
+        return Shape(words[:n], first[: bases[-2] + 1], suffix[:n], bases), places
+
+
+@dataclass(frozen=True, eq=False)
+class Trie:
+    """A back-off model.
+
+    Args:
+        shape: the n-grams.
+        log_probs: natural log-probabilities of the n-grams; those of node 0 and of impossible words mean nothing.
+        backoffs: log back-off weights of the nodes that may have children, the empty one first.
+        flat: a word that a history does not know has the probability exp(backoff) whatever it is: nothing is backed
+            off to.
+    """
+
+    shape: Shape
+    log_probs: Floats
+    backoffs: Floats
+    flat: bool = False
+
+    def levels(self) -> Iterator[tuple[int, int, int]]:
+        """(length, first node, node after the last) of each length."""
+        for k in range(1, self.shape.order + 1):
+            yield k, *self.shape.grams(k)
+
+
+def check_size(n: int, what: str) -> None:
+    if n > MOST:
+        raise LimitError(
+            f"an n-gram model can hold {MOST:,} {what}, but there are {n:,}: lower the order, or take less text"
+        )

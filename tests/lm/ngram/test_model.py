@@ -1,0 +1,171 @@
+"""Models as steppers, and what they say of texts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.data.settings import VocabularySettings
+from catena.data.vocabulary import Vocabulary
+from catena.errors import DataError
+from catena.lm.base import SPECIALS
+from catena.lm.ngram.model import NgramModel
+from tests.laws.stepper_laws import StepperLaws
+from tests.lm.ngram.texts import letters, trained
+from tests.oracle import ngram as oracle
+
+TEXT = [
+    "the dog ran away",
+    "the dog ran home",
+    "a dog ran",
+    "the cat ran away from the dog",
+    "",
+    "the <unk> sat",
+]
+
+
+class TestModifiedKneserNey(StepperLaws):
+    atol = 1e-5
+
+    @pytest.fixture
+    def make(self):
+        return lambda: NgramModel.train(TEXT, order=3)
+
+
+class TestFlat(StepperLaws):
+    atol = 1e-5
+
+    @pytest.fixture
+    def make(self):
+        return lambda: NgramModel.train(TEXT, order=3, estimator="add-k")
+
+
+class TestMaximumLikelihood(StepperLaws):
+    atol = 1e-5
+
+    @pytest.fixture
+    def make(self):
+        return lambda: NgramModel.train(TEXT, order=2, estimator="maximum-likelihood")
+
+
+@pytest.mark.parametrize("estimator", ["modified-kneser-ney", "good-turing", "katz"])
+@given(data=st.data())
+@settings(max_examples=20)
+def test_scores_are_sums_of_what_the_oracle_says(estimator, data):
+    words = ["dog", "cat", "é", "犬", "🐕\u200d🦺", "שלום"]
+    line = st.lists(st.sampled_from([*words, "unknown"]), max_size=7)
+    text = data.draw(st.lists(st.lists(st.sampled_from(words), max_size=7), max_size=60))
+    asked = data.draw(st.lists(line, max_size=40))
+    known = Vocabulary(words, specials=SPECIALS)
+    order = data.draw(st.integers(1, 4))
+    model = NgramModel.train([" ".join(s) for s in text], order, estimator, vocabulary=known)
+    prob = oracle.ESTIMATORS[estimator](text, order, ["unknown", *words, oracle.END])
+    wanted = []
+    for sentence in asked:
+        read, total = [oracle.BEGIN], 0.0
+        for word in [*sentence, oracle.END]:
+            total += math.log(prob(tuple(read), word))
+            read.append(word)
+        wanted.append(total)
+    assert model.score([" ".join(s) for s in asked]) == pytest.approx(wanted, abs=1e-4)
+
+
+def test_scores_tokens_and_steps_agree():
+    model = NgramModel.train(TEXT, order=3)
+    sentences = ["the dog sat", "", "zebra zebra", "a a a a a a"] * 20
+    scores = model.score(sentences)
+    for sentence, score in zip(sentences, scores, strict=True):
+        tokens = model.token_scores(sentence)
+        assert sum(value for _, value in tokens) == pytest.approx(score, abs=1e-5)
+        ids = torch.tensor([[*model.vocabulary.ids(sentence.split()), model.end]])
+        found = model.token_log_probs(ids, torch.tensor([ids.shape[1]]))
+        assert found[0].tolist() == pytest.approx([value for _, value in tokens], abs=1e-6)
+        assert [token for token, _ in tokens] == model.vocabulary.tokens(ids[0].tolist())
+    assert model.score([]) == []
+
+
+def test_evaluation_counts_tokens_ends_and_unknowns():
+    model = NgramModel.train(TEXT, order=2)
+    scored = model.evaluate(["the dog", "", "zebra <unk> ran"])
+    assert (scored.tokens, scored.sentences, scored.unknown) == (8, 3, 2)
+    assert scored.log_prob == pytest.approx(sum(model.score(["the dog", "", "zebra <unk> ran"])), abs=1e-5)
+    assert scored.perplexity == pytest.approx(math.exp(-scored.log_prob / 8))
+    assert model.evaluate(["the dog", "", "\t"], skip_blank=True).sentences == 1
+    with pytest.raises(DataError, match="a text without tokens has no value"):
+        model.perplexity([])
+
+
+def test_impossible_texts_have_infinite_perplexity():
+    model = NgramModel.train(TEXT, order=2, estimator="maximum-likelihood")
+    assert model.perplexity(["home home"]) == math.inf
+
+
+def test_next_words_are_the_most_probable_ones():
+    model = NgramModel.train(TEXT, order=3)
+    best = model.next_words("the dog", k=3)
+    assert best[0][0] == "ran"
+    assert [value for _, value in best] == sorted((value for _, value in best), reverse=True)
+    everything = model.next_words("the dog", k=1000)
+    assert math.fsum(math.exp(value) for _, value in everything) == pytest.approx(1.0, abs=1e-5)
+    assert {"<pad>", "<s>"}.isdisjoint(word for word, _ in everything)
+    assert "</s>" in {word for word, _ in everything}
+
+
+def test_the_unknown_word_is_trained_on_and_the_vocabulary_may_be_limited():
+    model = NgramModel.train(TEXT, order=2)
+    assert model.vocabulary.counts[1] == 1
+    assert dict(model.next_words("the", 100))["<unk>"] > dict(model.next_words("a", 100))["<unk>"]
+    limited = NgramModel.train(TEXT, order=2, vocabulary=VocabularySettings(max_size=2))
+    assert limited.vocabulary.symbols[4:] == ["the", "dog"]
+    assert limited.evaluate(["the cat sat"]).unknown == 2
+
+
+def test_marks_in_a_text_are_unknown_words():
+    model = NgramModel.train(["a <s> b </s> <pad>"], order=2)
+    assert [token for token, _ in model.token_scores("<s> a </s>")] == ["<unk>", "a", "<unk>", "</s>"]
+
+
+@pytest.mark.parametrize("text", [[], [""], ["word"], ["🐕"], ["\u202eשלום עולם"], ["<unk> <unk>"]])
+@pytest.mark.parametrize("order", [1, 2, 6])
+def test_tiny_texts_make_models(text, order):
+    model = NgramModel.train(text, order=order)
+    assert math.isfinite(model.perplexity(["some other text", "word"]))
+    assert model.log_probs(model.start(2)).exp().sum(dim=1).tolist() == pytest.approx([1.0, 1.0], abs=1e-5)
+
+
+def test_long_histories_are_read_at_any_order():
+    words = [str(i) for i in range(30)]
+    model = NgramModel.train([" ".join(words)] * 2, order=20)
+    assert model.order == 20
+    found = dict(model.token_scores(" ".join(words)))
+    assert min(found.values()) > math.log(0.5)
+
+
+def test_ids_outside_the_vocabulary_are_refused():
+    model = trained([[4, 5]], 2)
+    for ids in ([7], [-1]):
+        with pytest.raises(DataError, match=r"ids must be 0 to 6"):
+            model.advance(model.start(1), torch.tensor(ids))
+    with pytest.raises(DataError, match="over 7 words needs a vocabulary of as many, but it has 8"):
+        NgramModel(model.packed, letters(4))
+
+
+def test_sentences_side_by_side_do_not_touch():
+    """More sentences than lanes, of very different lengths, empty ones among them."""
+    rng = np.random.default_rng(7)
+    model = trained([[int(w) for w in rng.integers(4, 7, n)] for n in rng.integers(0, 9, 50)], 4)
+    rows = [[int(w) for w in rng.integers(4, 7, n)] for n in rng.integers(0, 40, 200)]
+    together = [torch.tensor(row, dtype=torch.int64) for row in rows]
+    padded = torch.nn.utils.rnn.pad_sequence(together, batch_first=True)
+    found = model.token_log_probs(padded, torch.tensor([len(row) for row in rows]))
+    for i, row in enumerate(rows):
+        state = model.start(1)
+        for t, word in enumerate(row):
+            assert found[i, t].item() == pytest.approx(model.log_probs(state)[0, word].item(), abs=1e-6)
+            state = model.advance(state, torch.tensor([word]))
+        assert (found[i, len(row) :] == 0).all()
