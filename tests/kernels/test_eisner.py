@@ -64,6 +64,20 @@ def test_floats_give_up_where_their_range_ends() -> None:
     assert log_z.isfinite().all()
 
 
+@pytest.mark.parametrize("single_root", [True, False])
+def test_float32_needs_no_rescue_for_probabilities_that_it_cannot_hold(single_root: bool) -> None:
+    arcs, lengths = drawn(2, 8, 3.0).float(), torch.tensor([8, 6])
+    arcs[:, 2, 3] -= 800
+    arcs[:, 1, 5] -= 300
+    first = in_floats(eisner_loops.sum_rows, arcs, lengths, single_root)
+    second = in_floats(eisner_loops.rescue_rows, arcs, lengths, single_root)
+    assert first.exact.all()
+    assert not in_floats(eisner_loops.sum_rows, arcs.double(), lengths, single_root).exact.any()
+    assert torch.allclose(first.log_z, second.log_z, rtol=1e-14)
+    assert torch.allclose(first.chances, second.chances, rtol=1e-6, atol=0)
+    assert (first.chances[:, 2, 3] == 0).all()
+
+
 def test_the_least_probabilities_are_as_exact_as_the_greatest() -> None:
     arcs = torch.zeros(1, 3, 3).double()
     arcs[0, 0, 2] = -650  # trees: 0→1→2 with weight 1, and 0→2→1 with e⁻⁶⁵⁰

@@ -115,6 +115,20 @@ def test_float32_is_never_nan(scale: float, never: float, single_root: bool) -> 
 
 
 @pytest.mark.parametrize("single_root", [True, False])
+def test_float32_needs_no_rescue_for_probabilities_that_it_cannot_hold(single_root: bool) -> None:
+    arcs, lengths = drawn(2, 8, 3.0).float(), torch.tensor([8, 6])
+    arcs[:, 2, 3] -= 800
+    arcs[:, 1, 5] -= 300
+    first = in_floats(matrix_tree_loops.sum_rows, arcs, lengths, single_root)
+    second = in_floats(matrix_tree_wide.rescue_rows, arcs, lengths, single_root)
+    assert first.exact.all()
+    assert not in_floats(matrix_tree_loops.sum_rows, arcs.double(), lengths, single_root).exact.any()
+    assert torch.allclose(first.log_z, second.log_z, rtol=1e-14)
+    assert torch.allclose(first.chances, second.chances, rtol=1e-6, atol=0)
+    assert (first.chances[:, 2, 3] == 0).all()
+
+
+@pytest.mark.parametrize("single_root", [True, False])
 @pytest.mark.parametrize("scale", [1.0, 40.0, 200.0])
 def test_the_least_probabilities_are_as_exact_as_the_greatest(scale: float, single_root: bool) -> None:
     arcs, length = drawn(1, 8, scale, seed=5), torch.tensor([8])

@@ -10,7 +10,7 @@ transposes, so that every sum runs along rows. Their derivatives, the outside su
 above GROWTHⁿ. What underflow takes from a cell is less than the least float, and is multiplied by no more
 than that on its way. So a total is right to the last digits if it is above ``least``, and the probability of
 an arc if its share of the total is. A sentence where any is below is summed again in numbers without end to
-their range (``wide``).
+their range (``wide``), unless the probability is one that the dtype of the answer cannot tell from 0.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from catena.kernels.wide_numbers import NOTHING, narrow, normal, wide_dot, wide_
 
 GROWTH = 2.6
 LOG_GROWTH = np.log(GROWTH)
+NONE_32 = 1e-50
+"""A probability that is 0 in float32, whose least number is 1e-45."""
 
 
 @njit(nogil=True, fastmath={"nnan", "nsz"})
@@ -178,6 +180,7 @@ def _outside(
 @njit(nogil=True)
 def _chances(x: Any, n: int, wide: bool, total: Any, i: Any, di: Any, least: float, chances: Any) -> bool:
     """The probabilities of arcs. Returns whether floats sufficed for all of them."""
+    inexact_is_none = chances.itemsize == 4 and least < NONE_32 * total[0]
     for h in range(n + 1):
         for m in range(1, n + 1):
             if h == m:
@@ -187,7 +190,7 @@ def _chances(x: Any, n: int, wide: bool, total: Any, i: Any, di: Any, least: flo
                 chances[h, m] = narrow(m1 * m2 / total[0], i[1][h, m] + di[1][h, m] - total[1])
                 continue
             share = i[0][h, m] * di[0][h, m]
-            if x[h, m] > -np.inf and not share > least:
+            if x[h, m] > -np.inf and not share > least and not inexact_is_none:
                 return False
             chances[h, m] = share / total[0]  # a certain arc has exactly 1, which a factor would round
     return True

@@ -14,7 +14,8 @@ chances of the heads of ``k`` when it was eliminated.
 **Why this is exact.** No weight is above 1, nothing is subtracted, and the sums of heads' weights never grow.
 What underflow takes is less than the least float, and grows by no more than the product of all 1 / d. Where
 that product is beyond 1 / LEAST, or a probability of a possible arc is below TINY, the sentence is reported
-and done again by :mod:`catena.kernels.matrix_tree_wide`.
+and done again by :mod:`catena.kernels.matrix_tree_wide`, unless the dtype of the answer cannot tell that
+probability from 0.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from catena.kernels.eisner_loops import level, weigh
 
 LEAST = 1e-200
 TINY = 1e-250
+MOST_32 = 1e50
+"""What underflow takes from a share, at most n / LEAST times the least float, is 0 in float32 even times this."""
 
 UP, DOWN, BACK, LEAF = 0, 1, 2, 3
 """What to do with a stretch of words: eliminate its lower half; come back from that and eliminate its upper
@@ -263,7 +266,7 @@ def _chances(x: Any, w: Any, n: int, up: Any, size: int, norms: Any, chances: An
             norms[m] += weight[m + uint64(1)] * up[row + m]
     for m in range(words):
         norms[m] = 1 / norms[m]
-    small = 0
+    small, told = 0, chances.itemsize > 4
     for h in range(n + 1):
         row, weight, score, result = uint64(max(h - 1, 0) * size), w[h], x[h], chances[h]
         result[0] = 0.0
@@ -271,7 +274,8 @@ def _chances(x: Any, w: Any, n: int, up: Any, size: int, norms: Any, chances: An
             to = m + uint64(1)
             share = weight[to] * (up[row + m] if h > 0 else 1.0)
             result[to] = share * norms[m]
-            small += (score[to] > -np.inf) & (not (share > TINY and share * norms[m] > TINY))
+            exact = share > TINY and share * norms[m] > TINY
+            small += (score[to] > -np.inf) & (not exact) & (told | (not norms[m] < MOST_32))
     return small == 0
 
 
