@@ -1,4 +1,4 @@
-"""What other libraries get wrong on chains and segmentations, each a test that passes here.
+"""What other libraries get wrong, each a test that passes here: on chains and segmentations, and on every structure.
 
 Every case was reproduced on the libraries' current releases; the comparison is always with plain enumeration.
 """
@@ -7,15 +7,31 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from catena.errors import DivergentSumError
 from catena.numerics import log_add_exp, log_sum_exp
+from catena.structure.alignment import Alignment
+from catena.structure.alignment_one_to_one import OneToOne
+from catena.structure.automaton.build import edit_model, from_string, from_strings
+from catena.structure.automaton.compose import compose
+from catena.structure.automaton.distance import total
+from catena.structure.automaton.paths import Paths
 from catena.structure.backend import use_backend
+from catena.structure.base import Structured
 from catena.structure.chain import LinearChain
+from catena.structure.ctc import CTC
+from catena.structure.low_rank_pcfg import LowRankPCFG
+from catena.structure.nonprojective import NonProjectiveTree
+from catena.structure.pcfg import PCFG
+from catena.structure.projective import ProjectiveTree
 from catena.structure.semimarkov import SemiMarkov
+from catena.structure.tree import SpanTree
 from tests.oracle.chains import all_chains
 from tests.oracle.moments import log_add
 from tests.oracle.segments import all_segmentations
@@ -162,3 +178,195 @@ def test_half_precision_is_served_by_the_reference(backend: str) -> None:
         assert torch.allclose(
             log_z.double(), LinearChain(emissions.double(), transitions.double()).log_partition(), rtol=0.05
         )
+
+
+# --- every structure ----------------------------------------------------------------------------------------
+
+T = 4
+WORDS = from_strings(["ab", "b", "abb", "ba"])
+TARGETS = torch.tensor([[1, 2], [2, 2]])
+
+KINDS: dict[str, tuple[list[tuple[int, ...]], Callable[..., Structured]]] = {
+    "chain": ([(2, T, 3), (3, 3)], LinearChain),
+    "segmentation": ([(2, T, 2, 2), (2, 2)], SemiMarkov),
+    "alignment": ([(2, T, T)], Alignment),
+    "one-to-one": ([(2, T, T), (2, T), (2, T)], OneToOne),
+    "ctc": ([(2, T, 3)], lambda emissions: CTC(emissions, TARGETS)),
+    "span tree": ([(2, T, T, 2)], SpanTree),
+    "pcfg": ([(2, T, 2), (2, 4, 4), (2,)], PCFG),
+    "low-rank pcfg": ([(2, T, 2), (2, 3), (3, 4), (3, 4), (2,)], LowRankPCFG),
+    "projective": ([(2, T + 1, T + 1)], ProjectiveTree),
+    "projective, many roots": ([(2, T + 1, T + 1)], lambda arcs: ProjectiveTree(arcs, single_root=False)),
+    "projective, labels": ([(2, T + 1, T + 1), (2, T + 1, T + 1, 2)], ProjectiveTree),
+    "non-projective": ([(2, T + 1, T + 1)], NonProjectiveTree),
+    "non-projective, many roots": ([(2, T + 1, T + 1)], lambda arcs: NonProjectiveTree(arcs, single_root=False)),
+    "non-projective, labels": ([(2, T + 1, T + 1), (2, T + 1, T + 1, 2)], NonProjectiveTree),
+    "paths": ([(2, WORDS.n_arcs)], lambda weight: paths_of(weight)),
+}
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def paths_of(weight: Tensor) -> Paths:
+    return Paths(WORDS, weight, WORDS.initial.to(weight.dtype), WORDS.final.to(weight.dtype))
+
+
+def asked(structure: Structured) -> list[Tensor]:
+    """An answer to every question that is a number."""
+    best, marginals = structure.argmax(), structure.marginals()
+    return [
+        structure.log_partition(), structure.log_prob(best), structure.max(), marginals, structure.entropy(),
+        structure.cross_entropy(structure), structure.kl(structure), structure.expectation(torch.ones_like(marginals)),
+        structure.variance(marginals), structure.topk(2).scores[0], structure.log_prob(structure.sample(2)),
+    ]  # fmt: skip
+
+
+@every_kind
+def test_plain_tensors_are_answered_and_left_as_they_were(kind: str) -> None:
+    shapes, make = KINDS[kind]
+    tensors = scores(*shapes)
+    before = [x.clone() for x in tensors]
+    answers = asked(make(*tensors))
+    assert all(answer.isfinite().all() for answer in answers)
+    assert all(answer.dtype == torch.float64 for answer in answers)
+    assert not any(x.requires_grad for x in tensors)
+    assert all(torch.equal(x, y) for x, y in zip(tensors, before, strict=True))
+
+
+@every_kind
+@pytest.mark.parametrize("scale", [100.0, 1e5])
+def test_no_answer_is_nan_and_no_probability_above_one_at_large_scores(kind: str, scale: float) -> None:
+    shapes, make = KINDS[kind]
+    for sign in (1, -1):
+        tensors = [sign * scale + scale * x for x in scores(*shapes)]
+        structure = make(*tensors)
+        size = 1e-10 * scale * 10
+        assert (structure.log_prob(structure.argmax()) <= size).all()
+        assert structure.marginals().max() <= 1 + 1e-9 + size
+        assert structure.marginals().min() >= -1e-12
+        assert all(answer.isfinite().all() for answer in asked(structure))
+
+
+@every_kind
+def test_impossible_parts_leave_answers_and_gradients_numbers(kind: str) -> None:
+    shapes, make = KINDS[kind]
+    tensors = scores(*shapes)
+    barred = [torch.rand(x.shape, generator=torch.Generator().manual_seed(5)) < 0.15 for x in tensors]
+    inputs = [x.masked_fill(b, -math.inf).requires_grad_() for x, b in zip(tensors, barred, strict=True)]
+    structure = make(*inputs)
+    assert not any(answer.isnan().any() for answer in asked(structure))
+    log_z = structure.log_partition()
+    answer = torch.where(log_z > -math.inf, log_z, 0.0).sum() + structure.entropy().sum()
+    for x, b, grad in zip(inputs, barred, torch.autograd.grad(answer, inputs), strict=True):
+        assert x.isneginf().sum() == b.sum()
+        assert grad.isfinite().all()
+        assert (grad[b] == 0).all()
+
+
+@every_kind
+def test_where_nothing_is_possible_log_z_is_minus_infinity_and_the_gradient_zero(kind: str) -> None:
+    shapes, make = KINDS[kind]
+    inputs = [torch.full(shape, -math.inf, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    structure = make(*inputs)
+    log_z = structure.log_partition()
+    if (
+        kind == "alignment"
+    ):  # insertions and deletions are there still: all of the one, then all of the other, and so on
+        assert log_z.isfinite().all()
+        return
+    assert (log_z == -math.inf).all()
+    assert (structure.max() == -math.inf).all()
+    assert all((grad == 0).all() for grad in torch.autograd.grad(log_z.sum(), inputs))
+
+
+@every_kind
+def test_the_second_gradient_is_right_and_vmap_works(kind: str) -> None:
+    shapes, make = KINDS[kind]
+    tensors = [x.requires_grad_() for x in scores(*shapes)]
+
+    def curvature() -> tuple[Tensor, ...]:
+        log_z = make(*tensors).log_partition().sum()
+        first = torch.autograd.grad(log_z, tensors, create_graph=True)
+        return torch.autograd.grad(sum((g**2).sum() for g in first), tensors)
+
+    found = curvature()
+    with use_backend("reference"):
+        expected = curvature()
+    assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(found, expected, strict=True))
+    shifted = torch.vmap(lambda x: make(tensors[0] + x, *tensors[1:]).log_partition())(torch.zeros(3).double())
+    assert torch.allclose(shifted, make(*tensors).log_partition().expand(3, 2))
+
+
+LENGTHS: dict[str, Callable[..., Any]] = {
+    "chain": lambda n, x: LinearChain(x, lengths=n),
+    "segmentation": lambda n, x: SemiMarkov(x[..., None, :].expand(2, 6, 2, 6).clone(), lengths=n),
+    "alignment": lambda n, x: Alignment(x, source_lengths=n, target_lengths=n),
+    "one-to-one": lambda n, x: OneToOne(x, source_lengths=n, target_lengths=n),
+    "ctc": lambda n, x: CTC(x, TARGETS, lengths=n + 1),
+    "span tree": lambda n, x: SpanTree(x[..., None], lengths=n),
+    "pcfg": lambda n, x: PCFG(x[..., :2], *scores((2, 4, 4), (2,)), lengths=n),
+    "low-rank pcfg": lambda n, x: LowRankPCFG(x[..., :2], *scores((2, 3), (3, 4), (3, 4), (2,)), lengths=n),
+    "projective": lambda n, x: ProjectiveTree(x, lengths=n),
+    "non-projective": lambda n, x: NonProjectiveTree(x, lengths=n),
+}
+
+
+@pytest.mark.parametrize("kind", LENGTHS)
+def test_all_lengths_may_be_below_the_size_and_what_lies_beyond_is_not_read(kind: str) -> None:
+    (x,) = scores((2, 6, 6))
+    n = torch.tensor([3, 2])
+    spoiled = x.clone()
+    spoiled[:, 4 + (kind == "ctc") :] = 1e3
+    if kind not in ("chain", "segmentation", "ctc", "pcfg", "low-rank pcfg"):
+        spoiled[:, :, 4:] = -1e3
+    structure, other = LENGTHS[kind](n, x), LENGTHS[kind](n, spoiled)
+    assert torch.equal(structure.log_partition(), other.log_partition())
+    assert torch.equal(structure.argmax(), other.argmax())
+    assert torch.equal(structure.entropy(), other.entropy())
+    for row in range(2):
+        alone = LENGTHS[kind](n[row].expand(2), x[row : row + 1].expand(2, 6, 6).clone())
+        if kind != "ctc":
+            assert torch.allclose(structure.log_partition()[row], alone.log_partition()[0])
+
+
+# --- trees, grammars, machines ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [ProjectiveTree, NonProjectiveTree])
+def test_one_root_or_many_belongs_to_the_value_whichever_is_built_last(kind: type[Any]) -> None:
+    (arcs,) = scores((2, 4, 4))
+    single = kind(arcs, single_root=True)
+    many = kind(arcs, single_root=False)
+    again = kind(arcs, single_root=True)
+    assert (single.log_partition() < many.log_partition()).all()
+    assert torch.equal(single.log_partition(), again.log_partition())
+    assert ((single.sample(50) == 0).sum(-1) == 1).all()
+    assert ((many.sample(200) == 0).sum(-1) > 1).any()
+
+
+def test_nothing_is_added_to_the_weights_of_arcs() -> None:
+    """Two words, of which the first may head the second alone: one tree, and log Z is its score."""
+    arcs = torch.full((3, 3), -math.inf)
+    arcs[0, 1], arcs[1, 2] = -3.0, -4.0
+    assert NonProjectiveTree(arcs).log_partition() == -7.0
+    assert NonProjectiveTree(arcs).marginals().sum() == 2.0
+
+
+@pytest.mark.parametrize("kind", ["pcfg", "low-rank pcfg"])
+def test_each_of_the_k_best_parses_is_one_parse_and_samples_exist(kind: str) -> None:
+    shapes, make = KINDS[kind]
+    grammar = make(*scores(*shapes))
+    top = grammar.topk(3)
+    assert (grammar.parts(top.members).sum((-3, -2, -1)) == 2 * T - 1).all()
+    assert torch.allclose(grammar.score(top.members), top.scores)
+    assert (grammar.parts(grammar.sample(5)).sum((-3, -2, -1)) == 2 * T - 1).all()
+
+
+def test_infinite_sums_are_exact_and_divergent_ones_are_refused() -> None:
+    letters, w = "abcdefghijklmnopqrstuvwxyz", math.exp(-4.0)
+    x = from_string("catena" * 5)
+    expected = 30 * math.log(1 + 26 * w) - 31 * math.log1p(-26 * w)
+    found = total(compose(x, edit_model(letters, -4.0, -4.0, -4.0)))
+    assert found.item() == pytest.approx(expected, abs=1e-12)
+    with pytest.raises(DivergentSumError, match="diverges"):
+        total(compose(x, edit_model(letters)))
