@@ -19,7 +19,7 @@ from torch import Tensor
 from catena.decoding.filters import Filter, apply
 from catena.decoding.hypothesis import Found
 from catena.decoding.stepper import Stepper
-from catena.decoding.walk import collected, walk
+from catena.decoding.walk import collected, streamed, walk
 from catena.errors import ConfigError
 
 Generators = torch.Generator | Sequence[torch.Generator]
@@ -85,11 +85,4 @@ def stream(
 
     The same ids as :func:`sample` with the same generators.
     """
-    steps = walk(stepper, state, Draw(generators, filters), max_length, min_length)
-    while True:
-        with torch.no_grad():  # around each step alone: what the caller does in between is its own
-            step = next(steps, None)
-        if step is None or not step.writes.any():
-            return
-        ids, writes = step.ids.tolist(), step.writes.tolist()
-        yield [id if written else None for id, written in zip(ids, writes, strict=True)]
+    return streamed(walk(stepper, state, Draw(generators, filters), max_length, min_length))

@@ -80,6 +80,17 @@ def collected(steps: Iterable[Step], n: int, copies: int = 1) -> Found:
     return [rows[i : i + copies] for i in range(0, len(rows), copies)]
 
 
+def streamed(steps: Iterator[Step]) -> Iterator[list[int | None]]:
+    """The ids of each row as soon as they are chosen; None for a row that has stopped."""
+    while True:
+        with torch.no_grad():  # around each step alone: what the caller does in between is its own
+            step = next(steps, None)
+        if step is None or not step.writes.any():
+            return
+        ids, writes = step.ids.tolist(), step.writes.tolist()
+        yield [id if written else None for id, written in zip(ids, writes, strict=True)]
+
+
 def without(log_probs: Float[Tensor, "n v"], id: int) -> Float[Tensor, "n v"]:
     """The same with one id made impossible."""
     return log_probs.index_fill(1, torch.tensor([id], device=log_probs.device), NEVER)
