@@ -1,0 +1,207 @@
+"""Verse: sequences in a form of lines, metre and rhyme.
+
+Each word has a metre, one sign for each syllable (stress, tone, or a sign for any), and may have a rhyme. A line is
+filled exactly; lines with the same letter end in different words of one rhyme. Ghazvininejad et al. (2016) write
+sonnets so, by search in the intersection of such a form with a language model.
+
+Places are met lazily: there is one for every choice of rhymes so far, more than an automaton could list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from catena.decoding.acceptor import FAR, Acceptor, Options
+from catena.errors import ConfigError, ImpossibleError
+
+ANY = "?"
+"""The sign of a syllable that may be of any kind."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line: the sign of every syllable, and the letter of its rhyme; no letter, no rhyme."""
+
+    metre: str
+    rhyme: str = ""
+
+
+class Spot(NamedTuple):
+    """How far a verse may have come: the line, the syllable in it (-1: the separator is due), and the rhymes so far.
+
+    ``rhymes`` holds (letter, rhyme, words used) in the order of their first lines.
+    """
+
+    line: int
+    syllable: int
+    rhymes: tuple[tuple[str, Hashable, frozenset[int]], ...]
+
+    def bound(self, letter: str) -> tuple[Hashable, frozenset[int]] | None:
+        return next(((rhyme, used) for known, rhyme, used in self.rhymes if known == letter), None)
+
+
+class Verse(Acceptor):
+    """The sequences that fill a form.
+
+    Args:
+        lines: the form.
+        metres: for each id that may be written its metre, or several.
+        rhymes: the rhyme of an id, any value; ids without one end no line that rhymes.
+        v: the size of the vocabulary.
+        separator: an id that is written between two lines.
+
+    A rhyme is begun only if as many of its words fit as lines follow, and one more for each: so no line is left
+    without a word. Where words are scarce, this leaves out a rhyme that would just have sufficed.
+    """
+
+    def __init__(
+        self,
+        lines: Sequence[Line],
+        metres: Mapping[int, str | Sequence[str]],
+        v: int,
+        rhymes: Mapping[int, Hashable] | None = None,
+        separator: int | None = None,
+    ) -> None:
+        self.lines, self.v, self.separator = list(lines), v, separator
+        self._metres = {id: [signs] if isinstance(signs, str) else list(signs) for id, signs in metres.items()}
+        self._rhyme = dict(rhymes or {})
+        self._words: dict[str, list[int]] = {}
+        self._rhyming: dict[tuple[str, Hashable], frozenset[int]] = {}
+        for id, all_signs in self._metres.items():
+            for signs in all_signs:
+                if not signs or not 0 <= id < v or id == separator:
+                    raise ConfigError(f"a word must be an id below {v} with a metre of its own, but {id} has {signs!r}")
+                self._words.setdefault(signs, []).append(id)
+                if id in self._rhyme:
+                    key = signs, self._rhyme[id]
+                    self._rhyming[key] = self._rhyming.get(key, frozenset()) | {id}
+        self._known: dict[Hashable, int] = {}
+        self._viable = {letter: self._viable_rhymes(letter) for letter in {line.rhyme for line in self.lines} - {""}}
+        if self._rest(Spot(0, 0, ())) >= FAR:
+            raise ImpossibleError(f"no words fill the form: {len(self._metres)} words, {len(self.lines)} lines")
+
+    def start(self) -> Hashable:
+        return frozenset({Spot(0, 0, ())})
+
+    def options(self, place: Hashable) -> Options:
+        assert isinstance(place, frozenset)
+        needed = np.full(self.v, FAR, np.int16)
+        for spot in place:
+            for ids, reached in self._moves(spot):
+                needed[ids] = np.minimum(needed[ids], self._rest(reached))
+        return Options(needed, any(spot.line == len(self.lines) for spot in place))
+
+    def step(self, place: Hashable, id: int) -> Hashable:
+        assert isinstance(place, frozenset)
+        reached = (after for spot in place for ids, after in self._moves(spot, id) if id in ids)
+        return frozenset(spot for spot in reached if self._rest(spot) < FAR)
+
+    def _moves(self, spot: Spot, id: int | None = None) -> Iterator[tuple[list[int], Spot]]:
+        """Words, or one id alone, and where they lead."""
+        if spot.line == len(self.lines):
+            return
+        if spot.syllable < 0:
+            yield [self.separator] if self.separator is not None else [], spot._replace(syllable=0)
+            return
+        line = self.lines[spot.line]
+        for signs in self._fitting(line.metre, spot.syllable):
+            words = self._words[signs] if id is None else [id] if signs in self._metres.get(id, ()) else []
+            after = spot.syllable + len(signs)
+            if after < len(line.metre):
+                yield words, spot._replace(syllable=after)
+            elif not line.rhyme:
+                yield words, self._next_line(spot)
+            else:
+                for word in words:
+                    if self._may_end(spot, line.rhyme, word):
+                        yield [word], self._next_line(spot, line.rhyme, word)
+
+    def _fitting(self, metre: str, first: int) -> Iterator[str]:
+        for signs in self._words:
+            there = metre[first : first + len(signs)]
+            if len(there) == len(signs) and all(a == b or ANY in (a, b) for a, b in zip(signs, there, strict=True)):
+                yield signs
+
+    def _may_end(self, spot: Spot, letter: str, word: int) -> bool:
+        bound = spot.bound(letter)
+        if bound is None:
+            return self._rhyme.get(word) in self._viable[letter]
+        return word in self._rhyme and self._rhyme[word] == bound[0] and word not in bound[1]
+
+    def _next_line(self, spot: Spot, letter: str = "", word: int = -1) -> Spot:
+        number = spot.line + 1
+        follows = any(line.rhyme == letter for line in self.lines[number:])
+        others = tuple(known for known in spot.rhymes if known[0] != letter)
+        if letter and follows:
+            used = (spot.bound(letter) or (None, frozenset()))[1] | {word}
+            others = (*others, (letter, self._rhyme[word], used))
+        waits = self.separator is not None and number < len(self.lines)
+        return Spot(number, -1 if waits else 0, others)
+
+    # --- what is needed -----------------------------------------------------------------------------------------
+
+    def _rest(self, spot: Spot) -> int:
+        """The fewest ids from a spot to the end of the verse; FAR if there is no way."""
+        if spot not in self._known:
+            n = len(self.lines)
+            apart = self.separator is not None and spot.line < n
+            total = n - spot.line - (spot.syllable >= 0) if apart else 0
+            for number in range(spot.line, n):
+                total += self._least(number, max(spot.syllable, 0) if number == spot.line else 0, spot)
+            self._known[spot] = min(total, FAR)
+        return self._known[spot]
+
+    def _least(self, number: int, syllable: int, spot: Spot) -> int:
+        letter = self.lines[number].rhyme
+        bound = spot.bound(letter) if letter else None
+        if not letter or bound is not None:
+            return self._within(number, syllable, bound)
+        return min((self._within(number, syllable, (c, frozenset())) for c in self._viable[letter]), default=FAR)
+
+    def _within(self, number: int, syllable: int, bound: tuple[Hashable, frozenset[int]] | None) -> int:
+        """The fewest words from a syllable to the end of its line, the last of them of a rhyme and not used before."""
+        key = (number, syllable, bound)
+        if key not in self._known:
+            metre, best = self.lines[number].metre, FAR
+            if syllable == len(metre):
+                best = 0  # a line of no syllables
+            for signs in self._fitting(metre, syllable):
+                if syllable + len(signs) < len(metre):
+                    best = min(best, 1 + self._within(number, syllable + len(signs), bound))
+                elif bound is None or self._rhyming.get((signs, bound[0]), frozenset()) - bound[1]:
+                    best = 1
+            self._known[key] = min(best, FAR)
+        return self._known[key]
+
+    def _viable_rhymes(self, letter: str) -> set[Hashable]:
+        """The rhymes with a word for every line of a letter, whichever of them the lines before have used."""
+        found = set(self._rhyme.values())
+        numbers = [number for number, line in enumerate(self.lines) if line.rhyme == letter]
+        for turn, number in enumerate(numbers, start=1):
+            found = {rhyme for rhyme in found if len(set(self._ends(number, rhyme))) >= turn}
+        return found
+
+    def _ends(self, number: int, rhyme: Hashable) -> Iterator[int]:
+        """The words of a rhyme that may end a line."""
+        metre = self.lines[number].metre
+        for (signs, known), words in self._rhyming.items():
+            first = len(metre) - len(signs)
+            if (
+                known == rhyme
+                and first >= 0
+                and signs in set(self._fitting(metre, first))
+                and self._reached(number, first)
+            ):
+                yield from words
+
+    def _reached(self, number: int, syllable: int) -> bool:
+        """Whether words fill a line up to a syllable."""
+        reached = {0}
+        for first in range(syllable):
+            if first in reached:
+                reached |= {first + len(signs) for signs in self._fitting(self.lines[number].metre, first)}
+        return syllable in reached
