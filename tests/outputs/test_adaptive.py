@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from catena.errors import ConfigError, ShapeError
-from catena.outputs.adaptive import OVERHEAD, Adaptive, by_frequency, cheapest_cutoffs
+from catena.outputs.adaptive import MOST_MASS, OVERHEAD, Adaptive, by_frequency, cheapest_cutoffs
 from tests.laws.output_laws import CLOSE, COUNTS, D, N, OutputLaws, V, counts_for, scramble
 
 
@@ -99,12 +99,18 @@ def cost(counts: list[int], cutoffs: tuple[int, ...], d: int, shrink: float) -> 
 @given(st.integers(2, 400), st.floats(0.3, 2.0), st.sampled_from([1.0, 4.0]))
 def test_cutoffs_that_are_found_are_no_dearer_than_others(v: int, zipf: float, shrink: float) -> None:
     counts, d = [int(1e6 / (r + 1) ** zipf) for r in range(v)], 512
-    found = cheapest_cutoffs(counts, d, shrink, most=2)
+    found = cheapest_cutoffs(counts, d, shrink)
     least = cost(counts, found, d, shrink)
-    tries = [(), *((a,) for a in (1, 2, 10) if a < v), *((a, b) for a, b in ((1, 2), (2, 12), (12, 96)) if b < v)]
+    beyond = [sum(counts[c:]) / sum(counts) for c in range(v)]
+    tries = [
+        (),
+        *((a,) for a in (1, 2, 12, 96) if a < v),
+        *((a, b) for a, b in ((1, 2), (2, 12), (12, 96), (96, 237), (38, 96)) if b < v),
+    ]
     grid = {round(1.2**i) for i in range(60)}
     for other in tries:
-        if set(other) <= grid:
+        kept = shrink == 1 or all(beyond[c] <= most for c, most in zip(other, MOST_MASS, strict=False))
+        if set(other) <= grid and kept:
             assert least <= cost(counts, other, d, shrink) * (1 + 1e-9)
 
 
@@ -112,6 +118,8 @@ def test_a_large_vocabulary_gets_clusters_and_a_small_one_none() -> None:
     counts = [int(1e7 / (r + 1)) for r in range(50_000)]
     found = cheapest_cutoffs(counts, 256)
     assert len(found) in (2, 3)
+    for cutoff, most in zip(found, MOST_MASS, strict=False):
+        assert sum(counts[cutoff:]) <= most * sum(counts)
     assert cost(counts, found, 256, 4.0) < 256 * 50_000 / 10
     assert cheapest_cutoffs([5, 4, 3], 8) == ()
     assert Adaptive(D, counts[:100]).cutoffs == ()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -108,6 +109,18 @@ def test_only_the_gradients_that_are_wanted_are_given() -> None:
     assert layer.scores.weight.grad is None
     assert layer.scores.bias is not None
     assert layer.scores.bias.grad is not None
+
+
+@pytest.mark.parametrize("gap", [10.0, 60.0, 80.0, 100.0, 500.0])
+def test_a_target_of_hardly_any_probability_has_its_log(gap: float) -> None:
+    """In float32 exp(-gap) becomes inexact at 87 and zero at 104."""
+    layer = Softmax(1, 3)
+    with torch.no_grad():
+        layer.scores.weight.copy_(torch.tensor([[gap], [0.0], [0.0]]))
+    hidden, target = torch.ones(2, 1), torch.tensor([1, 0])
+    rest = math.log1p(2 * math.exp(-gap))
+    assert layer.log_prob(hidden, target).tolist() == pytest.approx([-gap - rest, -rest], rel=1e-6, abs=1e-6)
+    assert layer.loss(hidden, target).item() == pytest.approx(gap / 2 + rest, rel=1e-6)
 
 
 def test_tied_weights_are_one_parameter_that_both_users_train() -> None:

@@ -20,6 +20,8 @@ from torch import Tensor
 BLOCK_ON_CPU = 13_000_000
 """Logits in one block, about 50 MB: smaller blocks make the gradient of the weights be read and written more often."""
 BLOCK_ON_GPU = 1 << 27
+FAINT = 1e-30
+"""A probability below which its log is taken from the logits."""
 HALVES = (torch.bfloat16, torch.float16)
 
 
@@ -80,61 +82,75 @@ class _Blocks:
         if hidden.dtype == self.wide:
             self.buffer = hidden.new_empty(min(rows, len(hidden)), len(weight))
 
-    def log_softmax(self, low: int, high: int) -> tuple[Tensor, Tensor]:
-        """log p of every word at these rows, in memory that the next block takes over; and of the targets."""
+    def probabilities(self, low: int, high: int) -> tuple[Tensor, Tensor]:
+        """p of every word at these rows, in memory that the next block takes over; and log p of the targets."""
+        logits, target = self._logits(low, high), self.targets[low:high, None]
+        if logits.device.type == "cpu":
+            p = torch.softmax(logits, dim=-1, out=logits)
+            of_target = p.gather(1, target).squeeze(1)
+            # One pass over the block instead of two, unless the log of a target would feel where floats end.
+            if bool((of_target >= FAINT).all()):
+                return p, of_target.log()
+            logits = self._logits(low, high)
+        torch.log_softmax(logits, dim=-1, out=logits)
+        found = logits.gather(1, target).squeeze(1)
+        return logits.exp_(), found
+
+    def _logits(self, low: int, high: int) -> Tensor:
         x = self.hidden[low:high]
         if x.dtype != self.wide:
             logits = torch.mm(x, self.weight.T, out_dtype=self.wide).mul_(self.scale)
-            if self.bias is not None:
-                logits.add_(self.bias, alpha=self.scale)
-        elif self.bias is None:
-            logits = torch.mm(x, self.weight.T, out=self.buffer[: high - low])
-            logits = logits if self.scale == 1 else logits.mul_(self.scale)
-        else:
-            out = self.buffer[: high - low]
-            logits = torch.addmm(self.bias, x, self.weight.T, beta=self.scale, alpha=self.scale, out=out)
-        torch.log_softmax(logits, dim=-1, out=logits)
-        return logits, logits.gather(1, self.targets[low:high, None]).squeeze(1)
+            return logits if self.bias is None else logits.add_(self.bias, alpha=self.scale)
+        out = self.buffer[: high - low]
+        if self.bias is None:
+            torch.mm(x, self.weight.T, out=out)
+            return out if self.scale == 1 else out.mul_(self.scale)
+        return torch.addmm(self.bias, x, self.weight.T, beta=self.scale, alpha=self.scale, out=out)
 
     def gradients(self, coefficients: Tensor | float, wanted: tuple[bool, ...]) -> tuple[Tensor, list[Tensor | None]]:
         """log p of the targets, and the gradients of -Σ coefficient · log p(target)."""
         found = self.hidden.new_empty(len(self.hidden), dtype=self.wide)
         shapes = (self.hidden.shape, self.weight.shape, self.weight.shape[:1])
+        make = self.hidden.new_empty if self.cuts else self.hidden.new_zeros
         sums: list[Tensor | None] = [
-            self.hidden.new_zeros(shape, dtype=self.wide) if w else None
-            for shape, w in zip(shapes, wanted, strict=True)
+            make(shape, dtype=self.wide) if w else None for shape, w in zip(shapes, wanted, strict=True)
         ]
         for low, high in self.cuts:
-            block, found[low:high] = self.log_softmax(low, high)
+            p, found[low:high] = self.probabilities(low, high)
             if any(wanted):
                 c = coefficients if isinstance(coefficients, float) else coefficients[low:high, None]
-                self._add_gradients(block.exp_(), c, low, high, sums)
+                self._add_gradients(p, c, low, high, sums)
         return found, sums
 
     def _add_gradients(
         self, p: Tensor, coefficients: Tensor | float, low: int, high: int, sums: list[Tensor | None]
     ) -> None:
+        """Add those of one block; the first block finds memory that nothing was written to."""
         target = self.targets[low:high, None]
         p.scatter_add_(1, target, p.new_full((1, 1), -1.0).expand(high - low, 1))
-        if not isinstance(coefficients, float):
+        if isinstance(coefficients, float):
+            factor = self.scale * coefficients
+        else:
             p.mul_(coefficients)
             factor = self.scale
-        else:
-            factor = self.scale * coefficients
         x, narrow = self.hidden[low:high], p.to(self.hidden.dtype)
         for_hidden, for_weight, for_bias = sums
         if for_hidden is not None:
-            self._product(narrow, self.weight, factor, for_hidden[low:high])
+            _add_product(for_hidden[low:high], narrow, self.weight, factor, fresh=True)
         if for_weight is not None:
-            self._product(narrow.T, x, factor, for_weight)
+            _add_product(for_weight, narrow.T, x, factor, fresh=low == 0)
         if for_bias is not None:
-            for_bias.add_(p.sum(0), alpha=factor)
+            total = p.sum(0).mul_(factor)
+            for_bias.copy_(total) if low == 0 else for_bias.add_(total)
 
-    def _product(self, a: Tensor, b: Tensor, factor: float, to: Tensor) -> None:
-        if a.dtype == to.dtype:
-            to.addmm_(a, b, alpha=factor)
-        else:
-            to.add_(torch.mm(a, b, out_dtype=to.dtype), alpha=factor)
+
+def _add_product(to: Tensor, a: Tensor, b: Tensor, factor: float, fresh: bool) -> None:
+    """Add factor · a b, or put it there if ``to`` is fresh."""
+    if a.dtype == to.dtype:
+        to.addmm_(a, b, beta=0 if fresh else 1, alpha=factor)
+        return
+    product = torch.mm(a, b, out_dtype=to.dtype).mul_(factor)
+    to.copy_(product) if fresh else to.add_(product)
 
 
 def _blocks(inputs: tuple[Tensor, ...], scale: float, rows: int, dtype: torch.dtype) -> _Blocks:

@@ -146,8 +146,13 @@ OVERHEAD = 10_000
 """What a cluster costs for each token beside its products, in multiplications."""
 
 
-def cheapest_cutoffs(counts: Sequence[int], d_in: int, shrink: float = 4.0, most: int = 3) -> tuple[int, ...]:
-    """The cutoffs, at most so many, that need the fewest multiplications for a token of the text on average.
+MOST_MASS = (0.3, 0.1, 0.03)
+"""The share of the text that may lie beyond the first, second and third cutoff, where vectors shrink: the fewest
+multiplications alone would have frequent words in vectors of a few features."""
+
+
+def cheapest_cutoffs(counts: Sequence[int], d_in: int, shrink: float = 4.0) -> tuple[int, ...]:
+    """The cutoffs, three at most, that need the fewest multiplications for a token of the text on average.
 
     ``counts`` are sorted, the largest first. Cutoffs are sought on a grid of ranks that grows by a fifth.
     """
@@ -157,9 +162,11 @@ def cheapest_cutoffs(counts: Sequence[int], d_in: int, shrink: float = 4.0, most
     share /= share[-1]
     best = float(d_in * m)
     found: tuple[int, ...] = ()
-    sizes = [max(1, int(d_in / shrink**i)) for i in range(most + 1)]
-    for n in range(1, most + 1):
+    sizes = [max(1, int(d_in / shrink**i)) for i in range(len(MOST_MASS) + 1)]
+    for n in range(1, len(MOST_MASS) + 1):
         cuts = np.array(list(itertools.combinations(grid, n)), dtype=np.int64).reshape(-1, n)
+        if shrink > 1:
+            cuts = cuts[(1 - share[cuts] <= np.array(MOST_MASS[:n])).all(axis=1)]
         if not len(cuts):
             break
         ends = np.concatenate((cuts, np.full((len(cuts), 1), m)), axis=1)
