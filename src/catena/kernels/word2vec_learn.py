@@ -277,13 +277,12 @@ def learn_shared(
     P(+ | word, c). Every row is read and written once for a window, in place of once for each pair. Arguments as in
     :func:`learn_negative`; examples are counted as pairs.
     """
-    d, widest = inputs.shape[1], 1
+    widest, d = 1, inputs.shape[1]
     for i in range(n):
         widest = max(widest, first[i + 1] - first[i])
-    errors = np.empty((widest, d), np.float32)
+    near, far = np.empty((widest, d), np.float32), np.empty((k + 1, d), np.float32)  # copies: close together in memory
     rows = np.empty(k + 1, np.int64)
-    steps = np.empty((widest, k + 1), np.float32)
-    chances = np.empty(k + 1, np.float32)
+    steps, chances = np.empty(widest * (k + 1), np.float32), np.empty(widest * (k + 1), np.float32)
     total, product, done = 0.0, 1.0, 0
     for i in range(n):
         low, width = first[i], first[i + 1] - first[i]
@@ -291,25 +290,26 @@ def learn_shared(
         for m in range(k):
             rows[m + 1] = noise[i * k + m]
         for b in range(width):
-            h, scores, error = inputs[bag[low + b]], steps[b], errors[b]
-            _dots(h, outputs, rows, k + 1, scores)
-            for m in range(1, k + 1):
-                scores[m] = -scores[m]
-            _chances(scores, k + 1, lr, chances)
-            for m in range(k + 1):
-                product *= np.float64(chances[m])
-                if product < SMALL:
-                    total -= np.log(product)
-                    product = 1.0
-            for m in range(1, k + 1):
-                scores[m] = -scores[m]
-            _back(outputs, rows, scores, k + 1, error)
+            _copy_row(inputs, bag[low + b], near, b)
         for m in range(k + 1):
-            _add_rows(outputs, rows[m], inputs, bag, low, width, steps, m)
+            _copy_row(outputs, rows[m], far, m)
+        _scores_of_all(near, width, far, k + 1, steps)
         for b in range(width):
-            row = bag[low + b]
-            for j in range(d):
-                inputs[row, j] += errors[b, j]
+            for m in range(1, k + 1):
+                steps[b * (k + 1) + m] = -steps[b * (k + 1) + m]
+        _chances(steps, width * (k + 1), lr, chances)
+        for p in range(width * (k + 1)):
+            product *= np.float64(chances[p])
+            if product < SMALL:
+                total -= np.log(product)
+                product = 1.0
+        for b in range(width):
+            for m in range(1, k + 1):
+                steps[b * (k + 1) + m] = -steps[b * (k + 1) + m]
+        for b in range(width):
+            _add_rows(inputs, bag[low + b], far, k + 1, steps, b * (k + 1), 1)
+        for m in range(k + 1):
+            _add_rows(outputs, rows[m], near, width, steps, m, k + 1)
         if unit:
             for b in range(width):
                 _make_unit(inputs, bag[low + b])
@@ -320,19 +320,60 @@ def learn_shared(
     loss[1] += done
 
 
+@inlined()
+def _copy_row(source: Any, row: int, target: Any, at: int) -> None:
+    for j in range(source.shape[1]):
+        target[at, j] = source[row, j]
+
+
 @inlined(SUMS)
-def _add_rows(outputs: Any, row: int, inputs: Any, bag: Any, low: int, width: int, steps: Any, m: int) -> None:
-    """outputs[row] += sum over b of steps[b, m] inputs[bag[low + b]], two at a time."""
-    d, b = inputs.shape[1], 0
-    while b + 2 <= width:
-        r0, r1, g0, g1 = bag[low + b], bag[low + b + 1], steps[b, m], steps[b + 1, m]
-        for j in range(d):
-            outputs[row, j] += g0 * inputs[r0, j] + g1 * inputs[r1, j]
+def _scores_of_all(near: Any, width: int, far: Any, n: int, scores: Any) -> None:
+    """scores[b n + m] = near[b] · far[m], two by three at a time."""
+    d, b = near.shape[1], 0
+    while b < width:
+        c = min(b + 1, width - 1)  # the last row of an odd number is taken with itself
+        m = 0
+        while m + 3 <= n:
+            x0, x1, x2, y0, y1, y2 = F0, F0, F0, F0, F0, F0
+            for j in range(d):
+                s, t = near[b, j], near[c, j]
+                o0, o1, o2 = far[m, j], far[m + 1, j], far[m + 2, j]
+                x0 += s * o0
+                x1 += s * o1
+                x2 += s * o2
+                y0 += t * o0
+                y1 += t * o1
+                y2 += t * o2
+            at, then = b * n + m, c * n + m
+            scores[at], scores[at + 1], scores[at + 2] = x0, x1, x2
+            scores[then], scores[then + 1], scores[then + 2] = y0, y1, y2
+            m += 3
+        while m < n:
+            x0, y0 = F0, F0
+            for j in range(d):
+                x0 += near[b, j] * far[m, j]
+                y0 += near[c, j] * far[m, j]
+            scores[b * n + m], scores[c * n + m] = x0, y0
+            m += 1
         b += 2
-    if b < width:
-        r0, g0 = bag[low + b], steps[b, m]
+
+
+@inlined(SUMS)
+def _add_rows(matrix: Any, row: int, others: Any, n: int, steps: Any, at: int, stride: int) -> None:
+    """matrix[row] += sum over i < n of steps[at + i stride] others[i], three at a time."""
+    d, i = matrix.shape[1], 0
+    while i + 3 <= n:
+        g0, g1, g2 = steps[at], steps[at + stride], steps[at + 2 * stride]
         for j in range(d):
-            outputs[row, j] += g0 * inputs[r0, j]
+            matrix[row, j] += g0 * others[i, j] + g1 * others[i + 1, j] + g2 * others[i + 2, j]
+        at += 3 * stride
+        i += 3
+    while i < n:
+        g0 = steps[at]
+        for j in range(d):
+            matrix[row, j] += g0 * others[i, j]
+        at += stride
+        i += 1
 
 
 @_learner(LONGS, INTS, INTS, int64, LONGS, INTS, BYTES, ROWS, ROWS, boolean, boolean, int64, boolean, float32, DOUBLES)

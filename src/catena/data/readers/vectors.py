@@ -1,4 +1,6 @@
-"""Files of word vectors: word2vec text and binary, and GloVe text. Any of them may be compressed.
+"""Files of word vectors: word2vec text and binary, GloVe text, Catena's own, and fastText's binary models.
+
+Those of word2vec and GloVe may be compressed:
 
 * word2vec text: a header ``count d``, then ``word x1 … xd`` on each line (also fastText's ``.vec``);
 * word2vec binary: the same header, then for each word its bytes, a blank, and ``d`` little-endian float32;
@@ -16,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +26,8 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from catena.data.files import bad_line, explained, open_bytes, shorten
+from catena.data.readers.fasttext_vectors import is_fasttext, read_fasttext
+from catena.data.readers.own_vectors import is_safetensors, read_own_vectors
 from catena.errors import FormatError
 
 HEADER = re.compile(rb"\s*(\d{1,15})[ \t]+(\d{1,15})\s*")
@@ -67,6 +71,9 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | Non
     none, or a word twice.
     """
     path = Path(path)
+    if (other := _in_another_format(path, wanted)) is not None:
+        _checked_size(path, other.matrix.shape[1], d)
+        return other
     keep = None if wanted is None else {word.encode("utf-8", "surrogatepass") for word in wanted}
     found: dict[bytes, int] = {}
     rows: list[np.ndarray] = []
@@ -100,6 +107,25 @@ def vectors_for(
     matrix = np.zeros((len(symbols), vectors.matrix.shape[1]), np.float32)
     matrix[known] = vectors.matrix[places[known]]
     return matrix, known
+
+
+def _in_another_format(path: Path, wanted: Collection[str] | None) -> Vectors | None:
+    """The vectors of a file that is not of word2vec or GloVe."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        first = file.read(9)
+    if is_safetensors(first):
+        stored = read_own_vectors(path)
+    elif is_fasttext(first):
+        stored = read_fasttext(path, wanted)
+    else:
+        return None
+    starts = [0, *stored.ends.tolist()]
+    whole = stored.names.tobytes()
+    words = [whole[low:high].decode("utf-8", "surrogatepass") for low, high in pairwise(starts)]
+    rows = [i for i, word in enumerate(words) if wanted is None or word in wanted]
+    return Vectors(tuple(words[i] for i in rows), np.ascontiguousarray(stored.matrix[rows], np.float32))
 
 
 # --- recognising --------------------------------------------------------------------------------------------

@@ -1,0 +1,103 @@
+"""Catena's own file of word vectors: safetensors that is mapped into memory, so that opening it takes no time.
+
+    vectors  float32 (v, d)     words   the UTF-8 bytes of all words without gaps
+    buckets  float32 (n, d)     ends    where each word ends in them      counts   how often each was seen
+
+``buckets`` are rows of character n-grams, if there are any; the metadata says how long those are.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32, Int, UInt8
+
+from catena.errors import FormatError
+
+MARK = "catena-vectors"
+VERSION = 1
+LARGEST_HEADER = 100_000_000
+TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8"), "U8": np.dtype("u1")}
+
+
+@dataclass(frozen=True, eq=False)
+class StoredVectors:
+    """What a file of vectors holds: words as bytes, their vectors, and rows of character n-grams."""
+
+    names: UInt8[np.ndarray, " bytes"]
+    ends: Int[np.ndarray, " v"]
+    counts: Int[np.ndarray, " v"]
+    matrix: Float32[np.ndarray, "v d"]
+    buckets: Float32[np.ndarray, "n d"] | None = None
+    shortest: int = 0
+    longest: int = 0
+
+
+def is_safetensors(first_bytes: bytes) -> bool:
+    """Whether the first nine bytes of a file are those of safetensors: the size of a header, and its brace."""
+    return len(first_bytes) >= 9 and first_bytes[8:9] == b"{" and _size(first_bytes) <= LARGEST_HEADER
+
+
+def _size(first_bytes: bytes) -> int:
+    return struct.unpack("<Q", first_bytes[:8])[0]
+
+
+def read_own_vectors(path: Path) -> StoredVectors:
+    """Open a file of vectors. The matrices stay on disk until they are looked at; writing to them changes no file."""
+    header, start = _header(path)
+    about = header.pop("__metadata__", {})
+    if about.get("format") != MARK:
+        raise FormatError(
+            f"{path} is a safetensors file, but not one of word vectors (it holds {', '.join(sorted(header)[:4])}): "
+            f"name the vectors.safetensors of a run of 'catena embed train'"
+        )
+    if int(about.get("version", 0)) > VERSION:
+        raise FormatError(f"{path} was written by a newer Catena: pip install --upgrade catena")
+    try:
+        arrays = {name: _mapped(path, entry, start) for name, entry in header.items()}
+        found = StoredVectors(
+            np.array(arrays["words"]), np.array(arrays["ends"]), np.array(arrays["counts"]), arrays["vectors"],
+            arrays.get("buckets"), int(about["shortest"]), int(about["longest"]),
+        )  # fmt: skip
+    except (KeyError, ValueError, TypeError) as error:
+        raise FormatError(f"{path} is damaged ({error}): copy it again") from None
+    _check(path, found)
+    return found
+
+
+def _check(path: Path, found: StoredVectors) -> None:
+    v = len(found.matrix)
+    fits = len(found.ends) == len(found.counts) == v and (not v or int(found.ends[-1]) == len(found.names))
+    if not fits or (np.diff(found.ends) < 0).any():
+        raise FormatError(f"{path} is damaged (its words do not fit its {v} vectors): copy it again")
+
+
+def _header(path: Path) -> tuple[dict[str, Any], int]:
+    with path.open("rb") as file:
+        first = file.read(8)
+        size = _size(first) if len(first) == 8 else LARGEST_HEADER
+        text = file.read(size) if size < LARGEST_HEADER else b""
+    try:
+        header = json.loads(text)
+        assert isinstance(header, dict)
+    except (ValueError, AssertionError):
+        raise FormatError(f"{path} is damaged (it has no safetensors header): copy it again") from None
+    return header, 8 + size
+
+
+def _mapped(path: Path, entry: Mapping[str, Any], start: int) -> np.ndarray:
+    dtype, shape = TYPES[entry["dtype"]], tuple(int(n) for n in entry["shape"])
+    low, high = entry["data_offsets"]
+    if high - low != dtype.itemsize * math.prod(shape) or start + high > path.stat().st_size:
+        raise ValueError("it is cut short")
+    if not math.prod(shape):
+        return np.zeros(shape, dtype)
+    # Copy on write: torch wants memory that may be written to, and the file must stay as it is.
+    return np.asarray(np.memmap(path, dtype, "c", start + low, shape))

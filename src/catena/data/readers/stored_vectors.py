@@ -1,0 +1,38 @@
+"""Any file of word vectors, recognised by content: Catena's own, fastText's binary models, word2vec and GloVe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from catena.data.files import open_bytes
+from catena.data.readers.fasttext_vectors import is_fasttext, read_fasttext
+from catena.data.readers.own_vectors import StoredVectors, is_safetensors, read_own_vectors
+from catena.data.readers.vectors import read_vectors
+from catena.errors import FormatError
+
+__all__ = ["StoredVectors", "read_stored_vectors"]
+
+
+def read_stored_vectors(path: Path) -> StoredVectors:
+    """Read all vectors of a file."""
+    with open_bytes(path) as stream:
+        first = stream.read(9)
+    if is_safetensors(first):
+        return read_own_vectors(path)
+    if is_fasttext(first):
+        return read_fasttext(path)
+    if first[:1] == b"\x80":
+        raise FormatError(
+            f"{path} is a pickle, as gensim's own save() writes it, which is never opened here: write the vectors with "
+            f"gensim's save_word2vec_format() and read that file"
+        )
+    found = read_vectors(path)
+    encoded = [word.encode("utf-8", "surrogatepass") for word in found.words]
+    return StoredVectors(
+        np.frombuffer(b"".join(encoded), np.uint8).copy(),
+        np.cumsum([len(word) for word in encoded], dtype=np.int64),
+        np.zeros(len(encoded), np.int64),
+        found.matrix,
+    )

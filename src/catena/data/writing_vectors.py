@@ -1,0 +1,98 @@
+"""Writing word vectors for others and for ourselves. Each file is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from jaxtyping import Float32
+
+from catena.data.files import shorten
+from catena.data.readers.own_vectors import MARK, VERSION, StoredVectors
+from catena.errors import DataError
+
+
+def write_word2vec(path: Path, words: Iterable[str], matrix: Float32[np.ndarray, "v d"], binary: bool) -> None:
+    """Write the text or the binary form of word2vec, which gensim and many others read."""
+    v, d = matrix.shape
+
+    def fill(file: BinaryIO) -> None:
+        file.write(f"{v} {d}\n".encode())
+        for word, row in zip(words, matrix, strict=True):
+            name = _whole_word(word, "word2vec")
+            file.write(name + b" " + row.astype("<f4").tobytes() if binary else _line(name, row))
+
+    _write(path, fill)
+
+
+def write_glove(path: Path, words: Iterable[str], matrix: Float32[np.ndarray, "v d"]) -> None:
+    """Write the text form of GloVe: like word2vec's, without the first line."""
+
+    def fill(file: BinaryIO) -> None:
+        for word, row in zip(words, matrix, strict=True):
+            file.write(_line(_whole_word(word, "GloVe"), row))
+
+    _write(path, fill)
+
+
+def write_stored_vectors(path: Path, stored: StoredVectors) -> None:
+    """Write Catena's own file."""
+    from safetensors.numpy import save_file
+
+    arrays = {
+        "vectors": np.ascontiguousarray(stored.matrix, "<f4"),
+        "words": np.ascontiguousarray(stored.names, np.uint8),
+        "ends": np.ascontiguousarray(stored.ends, np.int64),
+        "counts": np.ascontiguousarray(stored.counts, np.int64),
+    }
+    if stored.buckets is not None:
+        arrays["buckets"] = np.ascontiguousarray(stored.buckets, "<f4")
+    about = {
+        "format": MARK,
+        "version": str(VERSION),
+        "shortest": str(stored.shortest),
+        "longest": str(stored.longest),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{secrets.token_hex(6)}.unfinished")
+    try:
+        save_file(arrays, unfinished, about)
+        os.chmod(unfinished, 0o666 & ~_umask())  # safetensors lets nobody but the owner read
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _whole_word(word: str, format: str) -> bytes:
+    if not word or any(letter.isspace() for letter in word):
+        raise DataError(
+            f"the word {shorten(word)} cannot be written in the format of {format}, where words end at blanks: save as "
+            f".safetensors"
+        )
+    return word.encode("utf-8", "surrogatepass")
+
+
+def _line(name: bytes, row: np.ndarray) -> bytes:
+    # Nine digits give back the same float32.
+    return name + b" " + " ".join(f"{x:.9g}" for x in row.tolist()).encode() + b"\n"
+
+
+def _write(path: Path, fill: Callable[[BinaryIO], None]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{secrets.token_hex(6)}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            fill(file)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,125 @@
+"""Ids of texts: counting, renumbering, blocks, and pairs of neighbours. Knows nothing of files or vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import boolean, int64, njit, types, uint64
+
+from catena.kernels.byte_words import INTS, KEYS, LONGS, _place
+from catena.kernels.lattice_graph import when_needed
+from catena.kernels.word2vec_draw import mixed
+
+READ_ONLY = types.Array(types.int32, 1, "C", readonly=True)
+
+
+@when_needed(KEYS, KEYS, INTS, LONGS)
+def looked_up(hashes: Any, keys: Any, values: Any, found: Any) -> None:
+    """The value of each hash in a table, -1 where it has none."""
+    for i in range(len(hashes)):
+        place = _place(keys, hashes[i])
+        found[i] = values[place] if keys[place] == hashes[i] else -1
+
+
+@when_needed(INTS, int64, LONGS)
+def counted(ids: Any, n: int, counts: Any) -> None:
+    """Count the first ``n`` ids; those below 0 are passed over."""
+    for i in range(n):
+        if ids[i] >= 0:
+            counts[ids[i]] += 1
+
+
+@when_needed(INTS, INTS, int64)
+def renumbered(ids: Any, new: Any, line_end: int) -> int:
+    """Replace each id by its new number, in place; those without one (-1) are left out. Returns how many remain."""
+    n = 0
+    for i in range(len(ids)):
+        if ids[i] == line_end:
+            ids[n] = line_end
+            n += 1
+        elif ids[i] >= 0 and new[ids[i]] >= 0:
+            ids[n] = new[ids[i]]
+            n += 1
+    return n
+
+
+@when_needed(READ_ONLY, int64, LONGS, LONGS, LONGS, boolean)
+def cut_blocks(ids: Any, size: int, starts: Any, lines: Any, words: Any, only_count: bool) -> int:
+    """Cut a text into blocks of about ``size`` ids that end with a line, or within one that is longer than a block.
+
+    ``starts[b]`` is where block ``b`` begins, ``lines[b]`` the number of its first line and ``words[b]`` how many words
+    lie before it. Returns the number of blocks; the arrays have one entry more, for the end.
+    """
+    n, line, seen, start = 0, 0, 0, 0
+    for i in range(len(ids) + 1):
+        full = i - start >= size and (ids[i - 1] < 0 or i - start >= 2 * size)
+        if i == len(ids) or full:
+            if i > start:
+                if not only_count:
+                    starts[n + 1], lines[n + 1], words[n + 1] = i, line, seen
+                n += 1
+            start = i
+        if i < len(ids):
+            if ids[i] < 0:
+                line += 1
+            else:
+                seen += 1
+    return n
+
+
+@njit(nogil=True, forceinline=True)
+def _pair_place(keys: Any, key: Any) -> Any:
+    mask = len(keys) - 1
+    place = np.int64(mixed(key) >> np.uint64(20)) & mask
+    while keys[place] != np.uint64(0) and keys[place] != key:
+        place = (place + 1) & mask
+    return place
+
+
+@when_needed(READ_ONLY, LONGS, KEYS, LONGS)
+def counted_pairs(ids: Any, at: Any, keys: Any, counts: Any) -> None:
+    """Count neighbours in a line: pair (a, b) has the key (a << 32 | b) + 1.
+
+    Goes on from ``at[0]`` with ``at[1]`` pairs known, and stops when the table is half full, for a larger one.
+    """
+    i, known = at[0], at[1]
+    while i + 1 < len(ids) and 2 * known < len(keys):
+        if ids[i] >= 0 and ids[i + 1] >= 0:
+            key = ((np.uint64(ids[i]) << np.uint64(32)) | np.uint64(ids[i + 1])) + np.uint64(1)
+            place = _pair_place(keys, key)
+            if keys[place] == np.uint64(0):
+                keys[place] = key
+                known += 1
+            counts[place] += 1
+        i += 1
+    at[0], at[1] = i, known
+
+
+@when_needed(KEYS, LONGS, KEYS, LONGS)
+def moved_pairs(keys: Any, counts: Any, new_keys: Any, new_counts: Any) -> None:
+    """Put all pairs into another table."""
+    for i in range(len(keys)):
+        if keys[i] != np.uint64(0):
+            place = _pair_place(new_keys, keys[i])
+            new_keys[place], new_counts[place] = keys[i], counts[i]
+
+
+@when_needed(INTS, KEYS, LONGS)
+def joined_pairs(ids: Any, keys: Any, joined: Any) -> int:
+    """Write the id ``joined`` of each pair in the table in place of the two, from left to right. Returns how many
+    remain."""
+    n, i = 0, 0
+    while i < len(ids):
+        if i + 1 < len(ids) and ids[i] >= 0 and ids[i + 1] >= 0:
+            key = ((uint64(ids[i]) << np.uint64(32)) | uint64(ids[i + 1])) + np.uint64(1)
+            place = _pair_place(keys, key)
+            if keys[place] == key:
+                ids[n] = joined[place]
+                n += 1
+                i += 2
+                continue
+        ids[n] = ids[i]
+        n += 1
+        i += 1
+    return n

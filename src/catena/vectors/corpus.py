@@ -1,0 +1,280 @@
+"""Text as numbers on disk: files, lines or lists of words become one array of word ids that is read from a file.
+
+A text is read once. Bytes are cut into words and numbered by a compiled loop; the ids go to a temporary file, which is
+mapped into memory, so memory grows with the vocabulary and not with the text. Rare words are then left out, and the
+others numbered by frequency. Line ends are kept: no window reaches over one, and a line is a document.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+
+from catena.data.byte_text import byte_blocks
+from catena.data.files import open_text
+from catena.data.settings import TokeniserSettings, WhitespaceTokens
+from catena.data.tokenise import build_tokeniser
+from catena.errors import DataError
+from catena.kernels.byte_words import BLANK, KINDS, LETTER, entered, tokenised
+from catena.kernels.byte_words import LINE_END as ENDS_A_LINE
+from catena.kernels.word2vec_draw import LINE_END
+from catena.kernels.word2vec_words import counted, renumbered
+from catena.vectors.phrases import join_phrases
+from catena.vectors.settings import PhraseSettings, WordSettings
+from catena.vectors.words import Words
+
+UNKNOWN = -2
+"""A word that is not numbered. It never comes out of here."""
+
+LISTED = np.full(256, LETTER, np.uint8)
+"""Kinds of bytes where words were cut before: a NUL ends a word, a line feed ends a line."""
+LISTED[0], LISTED[10] = BLANK, ENDS_A_LINE
+
+TOGETHER = 1 << 20
+"""Bytes of short texts that are given to the loop at once."""
+
+Source = Sequence[Path | str] | Iterable[str] | Iterable[Sequence[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """A text as ids of its words, ``LINE_END`` after each line.
+
+    Args:
+        ids: the text; rare words are left out.
+        words: the words by id, the most frequent first.
+        read: how many words were read, rare ones included.
+        lines: how many lines there are.
+        notes: what was left out, in sentences.
+    """
+
+    ids: Int[np.ndarray, " n"]
+    words: Words
+    read: int
+    lines: int
+    notes: tuple[str, ...] = ()
+    folder: tempfile.TemporaryDirectory | None = field(default=None, repr=False)
+
+    @property
+    def size(self) -> int:
+        """How many words there are, without the rare ones."""
+        return len(self.ids) - self.lines
+
+
+def corpus_of_files(
+    paths: Sequence[Path | str],
+    words: WordSettings,
+    phrases: PhraseSettings,
+    *,
+    tokens: TokeniserSettings | None = None,
+    encoding: str | None = None,
+    known: Words | None = None,
+) -> Corpus:
+    """Read text files, one after another: a line is a sentence or a document, words stand between blanks.
+
+    Args:
+        paths: the files, plain or compressed.
+        words: which words are numbered.
+        phrases: which neighbours are joined.
+        tokens: how lines are cut into words, where not at blanks.
+        encoding: of the files, if it is not UTF-8.
+        known: words of an older model, which keep their numbers; new ones follow.
+    """
+    if not paths:
+        raise DataError("there is no text to learn from: name a file")
+    tokens = tokens or WhitespaceTokens()
+    plain = isinstance(tokens, WhitespaceTokens) and tokens == WhitespaceTokens(lowercase=tokens.lowercase)
+    scanner = _Scanner(words.scan_limit, known, KINDS if plain else LISTED)
+    for path in paths:
+        if plain:
+            for block in byte_blocks(path, encoding):
+                scanner.feed(block.decode().lower().encode() if tokens.lowercase else block)
+        else:
+            tokeniser = build_tokeniser(tokens, _texts(paths, encoding))
+            for block in _joined(tokeniser.tokens(text) for text in _texts([path], encoding)):
+                scanner.feed(block)
+        scanner.end_line()
+    return scanner.corpus(words, phrases, f"{', '.join(map(str, paths[:3]))}{'…' if len(paths) > 3 else ''}")
+
+
+def corpus_of_sentences(
+    sentences: Iterable[Sequence[str]], words: WordSettings, phrases: PhraseSettings, *, known: Words | None = None
+) -> Corpus:
+    """Read lists of words, such as another tokeniser gives. A word may hold blanks, but neither NUL nor line feed."""
+    scanner = _Scanner(words.scan_limit, known, LISTED)
+    for block in _joined(sentences):
+        scanner.feed(block)
+    return scanner.corpus(words, phrases, "the sentences")
+
+
+def ids_of_sentences(sentences: Iterable[Sequence[str]], known: Words) -> tuple[Int[np.ndarray, " n"], int]:
+    """The ids of known words, ``LINE_END`` after each sentence, and how many words were left out as unknown."""
+    scanner = _Scanner(len(known), known, LISTED)
+    for block in _joined(sentences):
+        scanner.feed(block)
+    ids = scanner.ids()
+    kept = ids[ids != UNKNOWN]
+    return kept.astype(np.int32), len(ids) - len(kept)
+
+
+def _texts(paths: Sequence[Path | str], encoding: str | None) -> Iterator[str]:
+    for path in paths:
+        with open_text(path, encoding) as lines:
+            for _, line in lines:
+                yield line
+
+
+def _joined(sentences: Iterable[Sequence[str]]) -> Iterator[bytes]:
+    held: list[str] = []
+    size = 0
+    for sentence in sentences:
+        if isinstance(sentence, str):
+            raise DataError(
+                f"a sentence must be a list of words, and is the string {sentence[:40]!r}: cut it into words first, "
+                f"as by .split()"
+            )
+        line = "\0".join(sentence)
+        if "\n" in line or line.count("\0") >= max(1, len(sentence)):
+            raise DataError(f"a word must hold no line feed and no NUL, and one of {list(sentence)[:5]!r} does")
+        held.append(line + "\n")
+        size += len(line) + 1
+        if size > TOGETHER:
+            yield "".join(held).encode("utf-8", "surrogatepass")
+            held, size = [], 0
+    yield "".join(held).encode("utf-8", "surrogatepass")
+
+
+class _Scanner:
+    """Numbers words by first appearance, and writes the ids to a file."""
+
+    def __init__(self, limit: int, known: Words | None, kinds: np.ndarray) -> None:
+        self.known = len(known) if known is not None else 0
+        self.limit, self.kinds = max(limit, self.known), kinds
+        self.keys, self.values = np.zeros(1 << 16, np.uint64), np.zeros(1 << 16, np.int32)
+        self.names, self.ends = np.zeros(1 << 20, np.uint8), np.zeros(1 << 15, np.int64)
+        self.counts = np.zeros(1 << 15, np.int64)
+        self.at = np.zeros(4, np.int64)
+        self.read = self.lines = self.unknown = 0
+        self.old_counts = np.zeros(0, np.int64)
+        self.folder = tempfile.TemporaryDirectory(prefix="catena-corpus-")
+        self.file = open(Path(self.folder.name) / "ids", "wb")  # noqa: SIM115
+        if known is not None and len(known):
+            self._enter(known)
+
+    def _enter(self, known: Words) -> None:
+        keys, values = known._table
+        self.keys, self.values = keys.copy(), values.copy()
+        self.names, self.old_counts = known.names.copy(), known.counts.copy()
+        self.ends = known.ends.copy()
+        self.counts = np.zeros(len(known), np.int64)
+        self.at[3] = len(known)
+
+    @property
+    def types(self) -> int:
+        return int(self.at[3])
+
+    def feed(self, block: bytes) -> None:
+        """Number the words of a block, which ends after a word."""
+        data = np.frombuffer(block, np.uint8)
+        data = data.copy()  # the loop is compiled for arrays that may be written to
+        out = np.empty(len(data) + 2, np.int32)
+        self.at[0] = self.at[2] = 0
+        while True:
+            if self.types < self.limit:
+                self._make_room(len(data) - int(self.at[0]))
+            most = min(len(self.ends), len(self.keys) // 2, self.limit) if self.types < self.limit else 0
+            tokenised(
+                data, self.at, self.keys, self.values, self.names, self.ends, out, self.kinds, most, UNKNOWN, -1,
+                LINE_END, 0,
+            )  # fmt: skip
+            if self.at[0] >= len(data):
+                break
+        self._write(out[: int(self.at[2])])
+
+    def _make_room(self, size: int) -> None:
+        used = int(self.ends[self.types - 1]) if self.types else 0
+        if len(self.names) < used + size:
+            self.names = _grown(self.names, max(used + size, 2 * len(self.names)))
+        if self.types + 1 >= len(self.ends):
+            self.ends = _grown(self.ends, 2 * len(self.ends) + 2)
+        self.counts = _grown(self.counts, len(self.ends)) if len(self.counts) < len(self.ends) else self.counts
+        if 2 * (self.types + 1) >= len(self.keys):
+            keys, values = np.zeros(4 * len(self.keys), np.uint64), np.zeros(4 * len(self.keys), np.int32)
+            entered(self.keys, self.values, keys, values)
+            self.keys, self.values = keys, values
+
+    def _write(self, ids: np.ndarray) -> None:
+        ids = np.ascontiguousarray(ids)
+        counted(ids, len(ids), self.counts)
+        ends = int((ids == LINE_END).sum())
+        self.unknown += int((ids == UNKNOWN).sum())
+        self.lines += ends
+        self.read += len(ids) - ends
+        self.file.write(ids.tobytes())
+
+    def end_line(self) -> None:
+        """End a line that a file leaves open."""
+        if self.at[1]:
+            self._write(np.array([LINE_END], np.int32))
+            self.at[1] = 0
+
+    def ids(self) -> np.ndarray:
+        """What was written, mapped into memory."""
+        self.end_line()
+        self.file.close()
+        path = Path(self.folder.name) / "ids"
+        if not path.stat().st_size:
+            return np.zeros(0, np.int32)
+        return np.memmap(path, np.int32, "r+")
+
+    def corpus(self, settings: WordSettings, phrases: PhraseSettings, name: str) -> Corpus:
+        """Leave rare words out, join phrases, and number what remains by frequency; known words keep their numbers."""
+        ids = self.ids()
+        if not self.read:
+            raise DataError(f"{name} holds no words: there is nothing to learn from")
+        types = self.types
+        words = Words(self.names[: int(self.ends[types - 1])], self.ends[:types].copy(), self.counts[:types].copy())
+        notes = []
+        if self.unknown:
+            notes.append(
+                f"{self.unknown:,} words that first came up after words.scan_limit = {self.limit:,} different ones "
+                f"were left out"
+            )
+        ids, words, joined = join_phrases(ids, words, phrases)
+        if phrases.passes:
+            notes.append(f"{joined:,} phrases were joined")
+        order = chosen_words(words.counts, settings, self.known)
+        if len(order) < 2:
+            raise DataError(
+                f"{name} has {self.read:,} words, {len(words):,} different ones, and "
+                f"{'only one' if len(order) else 'none'} of them comes up words.min_count = {settings.min_count} "
+                f"times: at least two are needed; lower --min-count, or give more text"
+            )
+        new = np.full(len(words), -1, np.int32)
+        new[order] = np.arange(len(order), dtype=np.int32)
+        n = renumbered(np.asarray(ids), new, LINE_END)
+        kept = words.take(order)
+        kept.counts[: self.known] += self.old_counts
+        corpus = Corpus(ids[:n], kept, self.read, self.lines, tuple(notes), self.folder)
+        weakref.finalize(corpus, self.folder.cleanup)
+        return corpus
+
+
+def chosen_words(counts: Int[np.ndarray, " v"], settings: WordSettings, known: int = 0) -> Int[np.ndarray, " n"]:
+    """The words to keep: known ones as they are, then the frequent ones of the others, the most frequent first."""
+    order = np.argsort(-counts, kind="stable")
+    order = order[(counts[order] >= settings.min_count) & (order >= known)]
+    most = len(order) if settings.max_size is None else max(0, settings.max_size - known)
+    return np.concatenate([np.arange(known), order[:most]]).astype(np.int64)
+
+
+def _grown(array: np.ndarray, size: int) -> np.ndarray:
+    grown = np.zeros(size, array.dtype)
+    grown[: len(array)] = array
+    return grown

@@ -1,0 +1,237 @@
+"""One block of text, learnt: which words are kept, who predicts whom, what noise is drawn, and the steps.
+
+A block has a seed of its own, so what it draws depends neither on the thread nor on the blocks before it. Everything
+that loops over words is compiled and lets go of the interpreter lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, UInt64
+
+from catena.kernels import word2vec_draw as draw
+from catena.kernels import word2vec_learn as learn
+from catena.randomness import Randomness
+from catena.vectors.model import VectorModel, word_parts
+from catena.vectors.settings import NceLoss, NegativeLoss, VectorSettings
+
+NOTHING = np.zeros(0, np.float32)
+WORK = 3_000_000
+"""Drawn words of one block at most, or about: its arrays then stay small."""
+
+
+class Block(NamedTuple):
+    """A piece of text: its ids, the number of its first line, the seed of its draws and the step."""
+
+    ids: Int[np.ndarray, " n"]
+    line: int
+    seed: int
+    rate: float
+
+
+def block_size(settings: VectorSettings, words: int) -> int:
+    """Words of one block: few enough that the step falls smoothly and the draws fit the caches, many enough to be worth
+    a call."""
+    noise = settings.loss.noise if isinstance(settings.loss, NegativeLoss | NceLoss) else 1
+    most = max(64, min(8192, WORK // (2 * settings.model.window * noise)))
+    return max(64, min(most, words // 200))
+
+
+def keep_thresholds(counts: Int[np.ndarray, " v"], share: float) -> UInt64[np.ndarray, " v"]:
+    """Of 2^32, how often each word is kept: (sqrt(f / t) + 1) t / f for frequency f and threshold t."""
+    if share == 0:
+        return np.full(len(counts), draw.ALWAYS, np.uint64)
+    f = np.maximum(counts, 1) / max(1, counts.sum())
+    kept = (np.sqrt(f / share) + 1) * share / f
+    return np.minimum(np.round(kept * 2.0**32), 2.0**32).astype(np.uint64)
+
+
+def noise_shares(counts: Int[np.ndarray, " v"], power: float) -> Float[np.ndarray, " v"]:
+    """The probability of each word to be drawn as noise, in proportion to count ** power."""
+    weights = np.maximum(counts, 1).astype(np.float64) ** power
+    return weights / weights.sum()
+
+
+def tree_paths(counts: Int[np.ndarray, " v"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Huffman's tree: for each word the inner nodes and the turns from the root, by where they begin."""
+    order = np.argsort(-counts, kind="stable")
+    sorted_counts = np.ascontiguousarray(counts[order])
+    first = np.zeros(len(counts) + 1, np.int64)
+    n = draw.huffman_paths(sorted_counts, first, np.zeros(0, np.int32), np.zeros(0, np.uint8))
+    nodes, codes = np.zeros(n, np.int32), np.zeros(n, np.uint8)
+    draw.huffman_paths(sorted_counts, first, nodes, codes)
+    if (order == np.arange(len(order))).all():
+        return first, nodes, codes
+    rank = np.argsort(order)  # the words are not sorted by frequency: an older model's come first
+    sizes = np.diff(first)[rank]
+    new_first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    places = np.repeat(first[rank] - new_first[:-1], sizes) + np.arange(n)
+    return new_first, nodes[places], codes[places]
+
+
+class _Examples(NamedTuple):
+    """Bags of input rows and the words that they are to predict."""
+
+    first: np.ndarray
+    bag: np.ndarray
+    targets: np.ndarray
+    n: int
+
+
+class Learner:
+    """Learns blocks of text into a model. Several threads may each call :meth:`learn` of one learner at once.
+
+    Args:
+        model: whose rows are learnt.
+        frozen: learn the rows of documents alone, as for new documents.
+    """
+
+    def __init__(self, model: VectorModel, frozen: bool = False) -> None:
+        self.model, self.settings, self.frozen = model, model.settings, frozen
+        counts = model.words.counts
+        self.keep = keep_thresholds(counts, self.settings.training.subsample)
+        self.learn_from = model.first_document if frozen else 0
+        self.parts = word_parts(model.words, self.settings.subwords, len(model.words)) if model.buckets else None
+        self.step = _STEPS[self.settings.loss.kind](self)
+
+    def learn(self, block: Block) -> Float[np.ndarray, " 2"]:
+        """Take the steps of a block. Returns the sum of the losses and the number of examples."""
+        loss, rate = np.zeros(2), np.float32(block.rate)
+        words, lines = np.empty(len(block.ids), np.int32), np.empty(len(block.ids), np.int32)
+        seeds = Randomness(block.seed)
+        n = draw.kept_words(block.ids, self.keep, block.line, _bits(seeds, "kept"), words, lines)
+        if n:
+            for i, examples in enumerate(self._examples(words, lines, n, _bits(seeds, "windows"))):
+                self.step(examples, _bits(seeds, "noise", i), rate, loss)
+        return loss
+
+    def _examples(self, words: np.ndarray, lines: np.ndarray, n: int, seed: np.uint64) -> list[_Examples]:
+        model = self.settings.model
+        first, context = np.empty(n + 1, np.int64), np.empty(2 * model.window * n, np.int32)
+        draw.windows(words, lines, n, model.window, model.dynamic, model.positions or 0, seed, first, context)
+        base = self.model.first_document
+        if model.kind == "dbow":
+            bags = _Examples(np.arange(n + 1), (base + lines[:n]).astype(np.int32), words, n)
+            return [bags, self._pairs(words, first, context, n)] if model.words and not self.frozen else [bags]
+        if model.kind == "skipgram" and not self.settings.is_shared:
+            return [self._pairs(words, first, context, n)]
+        examples = self._spelled(_Examples(first, context, words, n))
+        if model.kind == "dm":
+            new_first, bag = np.empty(n + 1, np.int64), np.empty(int(examples.first[n]) + n, np.int32)
+            draw.with_documents(examples.first, examples.bag, lines, n, base, new_first, bag)
+            examples = _Examples(new_first, bag, words, n)
+        return [examples]
+
+    def _pairs(self, words: np.ndarray, first: np.ndarray, context: np.ndarray, n: int) -> _Examples:
+        pairs = int(first[n])
+        targets = np.empty(pairs, np.int32)
+        draw.pair_targets(words, first, n, targets)
+        return self._spelled(_Examples(np.arange(pairs + 1), context, targets, pairs))
+
+    def _spelled(self, examples: _Examples) -> _Examples:
+        """With character n-grams, each word of a bag is replaced by its parts."""
+        if self.parts is None:
+            return examples
+        part_first, parts = self.parts
+        used = examples.bag[: int(examples.first[examples.n])]
+        size = int((part_first[used + 1] - part_first[used]).sum())
+        first, bag = np.empty(examples.n + 1, np.int64), np.empty(size, np.int32)
+        draw.spelled_out(examples.first, examples.bag, examples.n, part_first, parts, first, bag)
+        return _Examples(first, bag, examples.targets, examples.n)
+
+    @property
+    def mean(self) -> bool:
+        """Whether the rows of a bag are averaged: those of the parts of a word always are."""
+        return getattr(self.settings.model, "combine", "mean") == "mean"
+
+    @property
+    def whole(self) -> bool:
+        """Whether each row of a bag takes the whole error."""
+        return getattr(self.settings.model, "whole_error", True)
+
+
+def _bits(seeds: Randomness, name: str, index: int = 0) -> np.uint64:
+    return np.uint64(seeds.number(name, index))
+
+
+# --- steps by loss ----------------------------------------------------------------------------------------------------
+
+Step = Callable[[_Examples, np.uint64, np.float32, np.ndarray], None]
+
+
+def _against_noise(learner: Learner) -> Step:
+    model, settings = learner.model, learner.settings
+    loss = settings.loss
+    assert isinstance(loss, NegativeLoss | NceLoss)
+    k, contrastive = loss.noise, isinstance(loss, NceLoss)
+    shares = noise_shares(model.words.counts, loss.power)
+    alias = np.zeros(len(shares), np.uint64)
+    draw.fill_alias(shares, alias)
+    shift = -np.log(k * shares).astype(np.float32) if contrastive else NOTHING
+    unit = bool(getattr(settings.model, "unit_norm", False))
+
+    def step(examples: _Examples, seed: np.uint64, rate: np.float32, total: np.ndarray) -> None:
+        first, bag, targets, n = examples
+        noise = np.empty(n * k, np.int32)
+        draw.noise(targets, n, k, alias, not contrastive, seed, noise)
+        if settings.is_shared:
+            learn.learn_shared(first, bag, targets, n, noise, k, model.inputs, model.outputs, unit, rate, total)
+            return
+        learn.learn_negative(
+            first, bag, targets, n, noise, k, model.inputs, model.outputs, learner.mean, learner.whole, unit,
+            model.bias, shift, learner.learn_from, not learner.frozen, rate, total,
+        )  # fmt: skip
+
+    return step
+
+
+def _down_the_tree(learner: Learner) -> Step:
+    model = learner.model
+    first, nodes, codes = tree_paths(model.words.counts)
+
+    def step(examples: _Examples, seed: np.uint64, rate: np.float32, total: np.ndarray) -> None:
+        learn.learn_hierarchical(
+            *examples, first, nodes, codes, model.inputs, model.outputs, learner.mean, learner.whole,
+            learner.learn_from, not learner.frozen, rate, total,
+        )  # fmt: skip
+
+    return step
+
+
+def _against_all(learner: Learner) -> Step:
+    model = learner.model
+
+    def step(examples: _Examples, seed: np.uint64, rate: np.float32, total: np.ndarray) -> None:
+        learn.learn_softmax(
+            *examples, model.inputs, model.outputs, learner.mean, learner.whole, learner.learn_from,
+            not learner.frozen, rate, total,
+        )  # fmt: skip
+
+    return step
+
+
+_STEPS: dict[str, Callable[[Learner], Step]] = {
+    "negative": _against_noise,
+    "nce": _against_noise,
+    "hierarchical": _down_the_tree,
+    "softmax": _against_all,
+}
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A sum of losses in nats, and over how many examples."""
+
+    total: float = 0.0
+    examples: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.examples if self.examples else 0.0
+
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(self.total + other.total, self.examples + other.examples)

@@ -1,0 +1,195 @@
+"""What a training learns: a row for each word, for each bucket of character n-grams and for each document, and the rows
+that they are to predict. Saved and loaded through :mod:`catena.checkpoint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float32, Int
+
+from catena.errors import CheckpointError
+from catena.kernels.word2vec_draw import ngram_parts
+from catena.randomness import Randomness
+from catena.vectors.settings import SubwordSettings, VectorSettings
+from catena.vectors.words import Words
+
+if TYPE_CHECKING:
+    import torch
+
+LINE = 16
+"""Numbers of a cache line: rows begin on one."""
+
+
+def aligned(n: int, d: int) -> Float32[np.ndarray, "n padded"]:
+    """Zero rows, padded with zeros so that each begins on a cache line: two threads then share as few as can be."""
+    padded = -(-d // LINE) * LINE
+    memory = np.zeros(n * padded + LINE, np.float32)
+    start = (-memory.ctypes.data % (4 * LINE)) // 4
+    return memory[start : start + n * padded].reshape(n, padded)
+
+
+@dataclass(eq=False)
+class VectorModel:
+    """The rows of a training, which are learnt in place.
+
+    Args:
+        settings: what it was trained by.
+        words: the words by id.
+        inputs: rows of words, then buckets, then documents, padded with zeros.
+        outputs: rows of predicted words, or of the inner nodes of a tree.
+        bias: a number for each predicted word; empty unless noise-contrastive estimation learns it.
+        documents: how many documents there are.
+    """
+
+    settings: VectorSettings
+    words: Words
+    inputs: Float32[np.ndarray, "n padded"]
+    outputs: Float32[np.ndarray, "m padded"]
+    bias: Float32[np.ndarray, " b"]
+    documents: int
+
+    @property
+    def d(self) -> int:
+        return self.settings.model.d
+
+    @property
+    def buckets(self) -> int:
+        """Rows of character n-grams."""
+        return self.settings.subwords.buckets if self.settings.subwords.longest else 0
+
+    @property
+    def first_document(self) -> int:
+        """The input row of the first document."""
+        return len(self.words) + self.buckets
+
+    # --- vectors ----------------------------------------------------------------------------------------------
+
+    def word_vectors(self) -> Float32[np.ndarray, "v d"]:
+        """A vector for each word: its row, or the mean of its row and those of its n-grams. Without n-grams a view."""
+        rows = self.inputs[: len(self.words), : self.d]
+        if not self.buckets:
+            return rows
+        first, parts = word_parts(self.words, self.settings.subwords, len(self.words))
+        total = np.add.reduceat(self.inputs[parts, : self.d], first[:-1], axis=0)
+        return (total / np.diff(first)[:, None]).astype(np.float32)
+
+    def context_vectors(self) -> Float32[np.ndarray, "v d"]:
+        """The row by which each word is predicted: a view."""
+        if self.settings.loss.kind == "hierarchical":
+            raise CheckpointError(
+                "words have no context vectors with loss = 'hierarchical', which learns vectors of the inner nodes "
+                "of a tree: ask for word vectors"
+            )
+        return self.outputs[:, : self.d]
+
+    def document_vectors(self) -> Float32[np.ndarray, "n d"]:
+        """A vector for each line of the text: a view."""
+        return self.inputs[self.first_document :, : self.d]
+
+    def bucket_vectors(self) -> Float32[np.ndarray, "n d"]:
+        """The rows of character n-grams: a view."""
+        return self.inputs[len(self.words) : self.first_document, : self.d]
+
+    # --- files ------------------------------------------------------------------------------------------------
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Everything to be saved, without padding."""
+        import torch
+
+        arrays = {
+            "inputs": self.inputs[:, : self.d],
+            "outputs": self.outputs[:, : self.d],
+            "bias": self.bias,
+            "words": self.words.names,
+            "ends": self.words.ends,
+            "counts": self.words.counts,
+        }
+        return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+    @classmethod
+    def of_tensors(cls, settings: VectorSettings, tensors: Mapping[str, torch.Tensor]) -> VectorModel:
+        """The model that :meth:`tensors` described."""
+        missing = [name for name in ("inputs", "outputs", "bias", "words", "ends", "counts") if name not in tensors]
+        if missing:
+            raise CheckpointError(f"this is no checkpoint of word vectors: {missing[0]} is missing")
+        held = {name: tensor.numpy() for name, tensor in tensors.items()}
+        words = Words(held["words"].copy(), held["ends"].astype(np.int64), held["counts"].astype(np.int64))
+        rows = [aligned(*held[name].shape) for name in ("inputs", "outputs")]
+        for row, name in zip(rows, ("inputs", "outputs"), strict=True):
+            row[:, : settings.model.d] = held[name]
+        buckets = settings.subwords.buckets if settings.subwords.longest else 0
+        return cls(settings, words, rows[0], rows[1], held["bias"].copy(), len(rows[0]) - len(words) - buckets)
+
+
+# --- new rows ---------------------------------------------------------------------------------------------------------
+
+
+def new_model(settings: VectorSettings, words: Words, documents: int, old: VectorModel | None = None) -> VectorModel:
+    """Rows for words and documents: small random inputs, outputs of zero; those of an older model where it has them.
+
+    The words of the older model come first among the words. Its documents are not taken over, and with a tree, whose
+    inner nodes are others for other words, neither are its outputs.
+    """
+    v, d = len(words), settings.model.d
+    buckets = settings.subwords.buckets if settings.subwords.longest else 0
+    documents = documents if settings.is_paragraph else 0
+    inputs = aligned(v + buckets + documents, d)
+    tree = settings.loss.kind == "hierarchical"
+    outputs = aligned(v - 1 if tree else v, d)
+    seeds, stage = Randomness(settings.seed), len(old.words) if old else 0
+    _draw(inputs[:v, :d], seeds.numpy("words", stage), settings)
+    _draw(inputs[v : v + buckets, :d], seeds.numpy("buckets", stage), settings)
+    _draw(inputs[v + buckets :, :d], seeds.numpy("documents", stage), settings)
+    if getattr(settings.model, "unit_norm", False):
+        _draw(outputs[:, :d], seeds.numpy("outputs", stage), settings)
+    bias = np.zeros(0, np.float32)
+    if settings.loss.kind == "nce":
+        bias = np.log(np.maximum(words.counts, 1) / max(1, words.counts.sum())).astype(np.float32)
+    if old is not None:
+        _check_same(settings, old)
+        n = len(old.words)
+        inputs[:n] = old.inputs[:n]
+        inputs[v : v + buckets] = old.inputs[n : n + buckets]
+        if not tree:
+            outputs[:n] = old.outputs
+            bias[: len(old.bias)] = old.bias
+    return VectorModel(settings, words, inputs, outputs, bias, documents)
+
+
+def _draw(rows: Float32[np.ndarray, "n d"], generator: np.random.Generator, settings: VectorSettings) -> None:
+    """U(-1/2d, 1/2d), a block at a time; or random unit vectors where lengths are kept at one."""
+    d = settings.model.d
+    for low in range(0, len(rows), 1 << 16):
+        part = rows[low : low + (1 << 16)]
+        part[:] = (generator.random(part.shape, dtype=np.float32) - np.float32(0.5)) / np.float32(d)
+        if getattr(settings.model, "unit_norm", False):
+            part /= np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12)
+
+
+def _check_same(settings: VectorSettings, old: VectorModel) -> None:
+    for name, ours, theirs in (
+        ("model.d", settings.model.d, old.settings.model.d),
+        ("loss", settings.loss.kind, old.settings.loss.kind),
+        ("subwords", settings.subwords, old.settings.subwords),
+    ):
+        if ours != theirs:
+            raise CheckpointError(
+                f"the older model has {name} = {theirs!r}, and {ours!r} is asked for: leave the flag out to go on "
+                f"with it"
+            )
+
+
+def word_parts(
+    words: Words, subwords: SubwordSettings, base: int
+) -> tuple[Int[np.ndarray, " w"], Int[np.ndarray, " n"]]:
+    """The rows that make up each word, ``parts[first[w] : first[w + 1]]``: with ``base`` = 0 those of its n-grams among
+    the buckets, else row ``w`` and those of its n-grams behind ``base`` rows of words."""
+    first = np.zeros(len(words) + 1, np.int64)
+    given = (words.names, words.ends, subwords.shortest, subwords.longest, subwords.buckets, base, first)
+    parts = np.zeros(ngram_parts(*given, np.zeros(0, np.int32)), np.int32)
+    ngram_parts(*given, parts)
+    return first, parts

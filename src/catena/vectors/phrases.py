@@ -1,0 +1,87 @@
+r"""Phrases: neighbours that stand together more often than chance has it are joined to one word.
+
+.. math::  ratio = \frac{(count(ab) - least) \cdot n}{count(a) \, count(b)} \qquad
+           npmi = \frac{\log(p(ab) / (p(a) p(b)))}{-\log p(ab)}
+
+Mikolov et al. 2013, section 4; Bouma 2009. Pairs are counted in a table of numbers; time O(n) for each pass.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from catena.kernels.word2vec_words import counted, counted_pairs, joined_pairs, moved_pairs
+from catena.vectors.settings import PhraseSettings
+from catena.vectors.words import Words
+
+LOW = np.uint64(0xFFFFFFFF)
+
+
+def join_phrases(
+    ids: Int[np.ndarray, " n"], words: Words, settings: PhraseSettings
+) -> tuple[Int[np.ndarray, " m"], Words, int]:
+    """Join phrases in place; the new ids, the words with the phrases behind them, and how many phrases there are."""
+    total = 0
+    for _ in range(settings.passes):
+        first, second, together = count_pairs(ids)
+        n = int(words.counts.sum())
+        scores = phrase_scores(together, words.counts[first], words.counts[second], n, settings)
+        chosen = np.flatnonzero((together >= settings.min_count) & (scores > settings.threshold))
+        if not len(chosen):
+            break
+        ids, words = _joined(ids, words, first[chosen], second[chosen], settings.joint)
+        total += len(chosen)
+    return ids, words, total
+
+
+def count_pairs(ids: Int[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All pairs of neighbours within lines: the first words, the second words, and how often each pair is there."""
+    keys, counts, at = np.zeros(1 << 16, np.uint64), np.zeros(1 << 16, np.int64), np.zeros(2, np.int64)
+    while True:
+        counted_pairs(np.asarray(ids), at, keys, counts)
+        if at[0] + 1 >= len(ids):
+            break
+        larger, more = np.zeros(4 * len(keys), np.uint64), np.zeros(4 * len(keys), np.int64)
+        moved_pairs(keys, counts, larger, more)
+        keys, counts = larger, more
+    used = np.flatnonzero(keys)
+    used = used[np.argsort(keys[used])]
+    pairs = keys[used] - np.uint64(1)
+    return (pairs >> np.uint64(32)).astype(np.int64), (pairs & LOW).astype(np.int64), counts[used]
+
+
+def phrase_scores(
+    together: Int[np.ndarray, " n"],
+    first: Int[np.ndarray, " n"],
+    second: Int[np.ndarray, " n"],
+    n: int,
+    settings: PhraseSettings,
+) -> Float[np.ndarray, " n"]:
+    """The score of pairs that are there ``together`` times, of words that are there ``first`` and ``second`` times."""
+    apart = first.astype(np.float64) * second
+    if settings.score == "ratio":
+        return (together - settings.min_count) * float(n) / apart
+    p = together / n
+    never = -np.log(p) <= 0  # the text is nothing but this pair
+    return np.where(never, 1.0, np.log(p * n * n / apart) / np.where(never, 1.0, -np.log(p)))
+
+
+def _joined(
+    ids: Int[np.ndarray, " n"], words: Words, first: np.ndarray, second: np.ndarray, joint: str
+) -> tuple[np.ndarray, Words]:
+    size = 1 << max(4, (4 * len(first)).bit_length())
+    keys, numbers = np.zeros(size, np.uint64), np.zeros(size, np.int64)
+    given = ((first.astype(np.uint64) << np.uint64(32)) | second.astype(np.uint64)) + np.uint64(1)
+    v = len(words)
+    names = [f"{words[int(a)]}{joint}{words[int(b)]}" for a, b in zip(first, second, strict=True)]
+    place = {name: v + i for i, name in reversed(list(enumerate(names)))}  # two pairs may spell the same
+    found = words.find(names)
+    targets = np.array([f if f >= 0 else place[name] for f, name in zip(found.tolist(), names, strict=True)], np.int64)
+    moved_pairs(given, targets, keys, numbers)
+    n = joined_pairs(np.asarray(ids), keys, numbers)
+    ids = ids[:n]
+    both = Words.of([*words, *names])
+    counts = np.zeros(len(both), np.int64)
+    counted(np.asarray(ids), n, counts)
+    return ids, Words(both.names, both.ends, counts)

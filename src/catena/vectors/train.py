@@ -1,0 +1,243 @@
+"""Training: blocks of text are shared out to threads, epoch after epoch, and the loss of each epoch is kept.
+
+The step falls in proportion to the words read. What a block draws and how large its step is depend on its number alone,
+so one thread gives the same vectors bit for bit each time, and a training that was stopped between two blocks goes on
+as if nothing had happened. Several threads change the same rows without waiting for one another (Recht et al. 2011):
+faster, and never twice the same.
+
+Knows nothing of files: :mod:`catena.tasks.embed` writes run folders.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32, Int
+
+from catena.data.settings import TokeniserSettings
+from catena.errors import DataError, DivergedError
+from catena.kernels.word2vec_words import cut_blocks
+from catena.randomness import Randomness
+from catena.vectors.corpus import Corpus, corpus_of_files, corpus_of_sentences, ids_of_sentences
+from catena.vectors.learning import Block, Learner, Loss, block_size
+from catena.vectors.model import VectorModel, aligned, new_model
+from catena.vectors.settings import VectorSettings
+
+NO_LOSS = Loss()
+
+ROUND = 0.5
+"""Seconds between two reports, about."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a training stands: between two blocks. All that a resumed training needs beside the rows."""
+
+    epoch: int = 0
+    block: int = 0
+    loss: Loss = NO_LOSS
+    """Of the blocks of this epoch."""
+    epochs: tuple[float, ...] = ()
+    """The mean loss of each epoch that is over, in nats for each example."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is told between two rounds of blocks."""
+
+    position: Position
+    share: float
+    """How much of the training is done, from 0 to 1."""
+    words: int
+    """Words of the text read since the last report, rare ones included."""
+    seconds: float
+    """Time since the last report."""
+    rate: float
+    end_of_epoch: bool
+
+
+class Trainer:
+    """A training that can be stopped between blocks.
+
+    Args:
+        model: whose rows are learnt.
+        corpus: the text, whose words are those of the model.
+        position: where to go on from.
+    """
+
+    def __init__(self, model: VectorModel, corpus: Corpus, position: Position | None = None) -> None:
+        self.model, self.corpus, self.settings = model, corpus, model.settings
+        self.position = position or Position()
+        self.learner = Learner(model)
+        self.threads = self.settings.threads or os.cpu_count() or 1
+        self.blocks = _Blocks.cut(corpus.ids, block_size(self.settings, corpus.size))
+        self.seeds = Randomness(self.settings.seed)
+        self.ids = np.asarray(corpus.ids)
+
+    @property
+    def is_over(self) -> bool:
+        return self.position.epoch >= self.settings.training.epochs
+
+    def run(self) -> Iterator[Status]:
+        """Learn, and tell how it goes about twice a second. Between two reports the training may be left."""
+        size, at, then = self.threads, self.position, time.perf_counter()
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="catena-vectors") as pool:
+            while not self.is_over:
+                at = self.position
+                end = min(at.block + size, self.blocks.n)
+                loss = self._learn(pool, at.epoch, range(at.block, end))
+                _check_finite(loss, at.epoch)
+                over = end == self.blocks.n
+                so_far = at.loss + loss
+                if over:
+                    self.position = Position(at.epoch + 1, 0, Loss(), (*at.epochs, so_far.mean))
+                else:
+                    self.position = Position(at.epoch, end, so_far, at.epochs)
+                now = time.perf_counter()
+                yield self._status(at, end, now - then, over)
+                if now - then < ROUND / 2:
+                    size *= 2
+                elif now - then > ROUND * 2:
+                    size = max(self.threads, size // 2)
+                then = time.perf_counter()
+
+    def _learn(self, pool: ThreadPoolExecutor, epoch: int, blocks: range) -> Loss:
+        """Learn some blocks on all threads, each of which takes the next one as soon as it is free."""
+        waiting, lock = iter(blocks), threading.Lock()
+
+        def work() -> Loss:
+            total = Loss()
+            while True:
+                with lock:
+                    number = next(waiting, None)
+                if number is None:
+                    return total
+                total += Loss(*self.learner.learn(self._block(epoch, number)).tolist())
+
+        jobs = [pool.submit(work) for _ in range(min(self.threads, len(blocks)))]
+        return sum((job.result() for job in jobs), Loss())
+
+    def _block(self, epoch: int, number: int) -> Block:
+        low, high = int(self.blocks.starts[number]), int(self.blocks.starts[number + 1])
+        seed = self.seeds.number("block", epoch * self.blocks.n + number)
+        return Block(self.ids[low:high], int(self.blocks.lines[number]), seed, self._rate(epoch, number))
+
+    def _rate(self, epoch: int, number: int) -> float:
+        done = self._share(epoch, number)
+        return max(self.settings.training.least_rate, self.settings.rate * (1 - done))
+
+    def _share(self, epoch: int, number: int) -> float:
+        total = max(1, int(self.blocks.words[-1]))
+        return (epoch + int(self.blocks.words[number]) / total) / self.settings.training.epochs
+
+    def _status(self, before: Position, end: int, seconds: float, over: bool) -> Status:
+        share = self._share(before.epoch, end)
+        done = share - self._share(before.epoch, before.block)
+        words = round(done * self.settings.training.epochs * self.corpus.read)
+        return Status(self.position, share, words, seconds, self._rate(before.epoch, before.block), over)
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Where each block of a text begins: among the ids, the lines and the words; and at last the end."""
+
+    starts: Int[np.ndarray, " n"]
+    lines: Int[np.ndarray, " n"]
+    words: Int[np.ndarray, " n"]
+
+    @property
+    def n(self) -> int:
+        return len(self.starts) - 1
+
+    @classmethod
+    def cut(cls, ids: Int[np.ndarray, " n"], size: int) -> _Blocks:
+        nothing = np.zeros(0, np.int64)
+        n = cut_blocks(np.asarray(ids), size, nothing, nothing, nothing, True)
+        starts, lines, words = (np.zeros(n + 1, np.int64) for _ in range(3))
+        cut_blocks(np.asarray(ids), size, starts, lines, words, False)
+        return cls(starts, lines, words)
+
+
+def _check_finite(loss: Loss, epoch: int) -> None:
+    if not np.isfinite(loss.total):
+        raise DivergedError(
+            f"the loss became {loss.total} in epoch {epoch + 1}: the steps are too large; lower --learning-rate"
+        )
+
+
+# --- in one call ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedVectors:
+    """A model and the mean loss of each epoch."""
+
+    model: VectorModel
+    losses: tuple[float, ...]
+
+
+def train_vectors(
+    source: Sequence[Path | str] | Iterable[Sequence[str]],
+    settings: VectorSettings | None = None,
+    *,
+    tokens: TokeniserSettings | None = None,
+    encoding: str | None = None,
+    start_from: VectorModel | None = None,
+) -> TrainedVectors:
+    """Learn vectors from files, or from sentences that are lists of words.
+
+    Args:
+        source: paths of text files, or lists of words; a generator of lists is read once.
+        settings: what to learn and how.
+        tokens: how lines of files are cut into words, where not at blanks.
+        encoding: of the files, if it is not UTF-8.
+        start_from: an older model whose words are learnt on; new words are added.
+    """
+    settings = settings or (start_from.settings if start_from else VectorSettings())
+    known = start_from.words if start_from else None
+    if isinstance(source, Sequence) and source and all(isinstance(item, str | Path) for item in source):
+        paths = [item for item in source if isinstance(item, str | Path)]
+        corpus = corpus_of_files(paths, settings.words, settings.phrases, tokens=tokens, encoding=encoding, known=known)
+    else:
+        corpus = corpus_of_sentences(source, settings.words, settings.phrases, known=known)  # type: ignore[arg-type]
+    model = new_model(settings, corpus.words, corpus.lines, start_from)
+    trainer = Trainer(model, corpus)
+    for _ in trainer.run():
+        pass
+    return TrainedVectors(model, trainer.position.epochs)
+
+
+def infer_documents(
+    model: VectorModel, documents: Iterable[Sequence[str]], epochs: int = 20, seed: int = 0
+) -> Float32[np.ndarray, "n d"]:
+    """Vectors of new documents, lists of words, with all else kept as it is (Le and Mikolov 2014, section 2.3).
+
+    Depends on the seed and on each document's place among the others. A document without known words has the vector
+    that it was drawn with.
+    """
+    if not model.settings.is_paragraph:
+        raise DataError(
+            f"documents have no vectors with model = {model.settings.model.kind!r}: train with --model dm or "
+            f"--model dbow"
+        )
+    ids, _ = ids_of_sentences(documents, model.words)
+    ends = np.flatnonzero(ids < 0)
+    n, base = len(ends), model.first_document
+    inputs = aligned(base + n, model.d)
+    inputs[:base] = model.inputs[:base]
+    generator = Randomness(seed).numpy("documents")
+    inputs[base:, : model.d] = (generator.random((n, model.d), dtype=np.float32) - np.float32(0.5)) / model.d
+    training = model.settings.training.model_copy(update={"subsample": 0.0})
+    settings = model.settings.model_copy(update={"training": training})
+    learner = Learner(VectorModel(settings, model.words, inputs, model.outputs, model.bias, n), frozen=True)
+    for epoch in range(epochs):
+        rate = max(training.least_rate, settings.rate * (1 - epoch / epochs))
+        learner.learn(Block(ids, 0, Randomness(seed).number("infer", epoch), rate))
+    return inputs[base:, : model.d].copy()

@@ -1,0 +1,103 @@
+"""Words as bytes, one after another, with counts and a table of hashes: millions of them without a Python object each.
+
+Knows nothing of vectors or text files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Int, UInt8
+
+from catena.errors import UnknownNameError
+from catena.kernels.byte_words import entered, hashed
+from catena.kernels.word2vec_words import looked_up
+from catena.registry import did_you_mean
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """A list of different words.
+
+    Args:
+        names: their UTF-8 bytes without gaps.
+        ends: where each one ends.
+        counts: how often each was seen; zeros where that is not known.
+    """
+
+    names: UInt8[np.ndarray, " bytes"]
+    ends: Int[np.ndarray, " v"]
+    counts: Int[np.ndarray, " v"]
+
+    @classmethod
+    def of(cls, words: Sequence[str], counts: Sequence[int] | None = None) -> Words:
+        """Words from strings."""
+        encoded = [word.encode("utf-8", "surrogatepass") for word in words]
+        ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
+        names = np.frombuffer(b"".join(encoded), np.uint8).copy()
+        return cls(names, ends, np.zeros(len(words), np.int64) if counts is None else np.array(counts, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, i: int) -> str:
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        low = int(self.ends[i - 1]) if i else 0
+        return bytes(self.names[low : int(self.ends[i])]).decode("utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        start, whole = 0, self.names.tobytes()
+        for end in self.ends.tolist():
+            yield whole[start:end].decode("utf-8", "surrogatepass")
+            start = end
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and bool(self.find([word])[0] >= 0)
+
+    @cached_property
+    def _table(self) -> tuple[np.ndarray, np.ndarray]:
+        size = 1 << max(4, (2 * len(self)).bit_length())
+        keys, values = np.zeros(size, np.uint64), np.zeros(size, np.int32)
+        found = np.zeros(len(self), np.uint64)
+        hashed(np.ascontiguousarray(self.names), np.ascontiguousarray(self.ends, np.int64), found)
+        # From the last to the first: of two equal words the first one is found.
+        entered(found[::-1].copy(), np.arange(len(self) - 1, -1, -1, dtype=np.int32), keys, values)
+        return keys, values
+
+    def find(self, words: Sequence[str]) -> Int[np.ndarray, " n"]:
+        """The number of each word, -1 for those that are not here."""
+        asked = Words.of(words)
+        keys, values = self._table
+        hashes, found = np.zeros(len(asked), np.uint64), np.zeros(len(asked), np.int64)
+        hashed(asked.names, asked.ends, hashes)
+        looked_up(hashes, keys, values, found)
+        for i, (at, word) in enumerate(zip(found.tolist(), words, strict=True)):
+            if at >= 0 and self[at] != word:  # another word with the same hash
+                found[i] = -1
+        return found
+
+    def number(self, word: str) -> int:
+        """The number of a word that is here, or an error with the nearest ones."""
+        at = int(self.find([word])[0])
+        if at < 0:
+            raise UnknownNameError(f"there is no vector for {word!r}: {self._hint(word)}")
+        return at
+
+    def _hint(self, word: str) -> str:
+        for other in (word.lower(), word.capitalize(), word.upper()):
+            if other != word and other in self:
+                return f"did you mean {other!r}?"
+        frequent = (name for name, _ in zip(self, range(20_000), strict=False))
+        return did_you_mean(word, frequent) if len(self) else "there are no words"
+
+    def take(self, rows: Int[np.ndarray, " n"]) -> Words:
+        """Some of the words, in the order asked for."""
+        starts = np.concatenate([[0], self.ends])[rows]
+        sizes = self.ends[rows] - starts
+        ends = np.cumsum(sizes, dtype=np.int64)
+        places = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
+        return Words(np.ascontiguousarray(self.names[places]), ends, self.counts[rows].astype(np.int64))

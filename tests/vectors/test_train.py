@@ -1,0 +1,194 @@
+"""Training: what stands together comes together, bit for bit with one thread, and goes on where it stopped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from catena.errors import CheckpointError, DataError, DivergedError
+from catena.vectors.corpus import corpus_of_sentences
+from catena.vectors.model import VectorModel, new_model
+from catena.vectors.settings import (
+    BagModel,
+    CbowModel,
+    HierarchicalLoss,
+    MemoryModel,
+    NceLoss,
+    NegativeLoss,
+    SkipGramModel,
+    SoftmaxLoss,
+    SubwordSettings,
+    VectorSettings,
+    VectorTraining,
+    WordSettings,
+)
+from catena.vectors.table import Vectors
+from catena.vectors.train import Trainer, infer_documents, train_vectors
+
+TOPICS = {"sea": ["ship", "wave", "sail", "salt", "storm"], "bread": ["oven", "flour", "yeast", "crust", "dough"]}
+
+
+def two_topics(n: int = 400, seed: int = 0) -> list[list[str]]:
+    rng = np.random.default_rng(seed)
+    names = list(TOPICS)
+    return [rng.choice(TOPICS[names[i % 2]], 6).tolist() for i in range(n)]
+
+
+def settings_of(rate: float = 0.1, epochs: int = 8, threads: int = 1, **choices: object) -> VectorSettings:
+    training = VectorTraining(epochs=epochs, learning_rate=rate, subsample=0.0)
+    choices.setdefault("model", SkipGramModel(d=12, window=3))
+    return VectorSettings(words=WordSettings(min_count=1), training=training, threads=threads, **choices)
+
+
+SMALL = {"d": 12, "window": 3}
+WAYS = {
+    "skipgram": settings_of(),
+    "shared": settings_of(loss=NegativeLoss(shared=True)),
+    "uniform": settings_of(loss=NegativeLoss(power=0.0)),
+    "nce": settings_of(loss=NceLoss(noise=5)),
+    "hierarchical": settings_of(loss=HierarchicalLoss()),
+    "softmax": settings_of(loss=SoftmaxLoss()),
+    "positions": settings_of(model=SkipGramModel(positions=2, **SMALL)),
+    "cbow": settings_of(model=CbowModel(**SMALL)),
+    "cbow gradient": settings_of(0.3, model=CbowModel(whole_error=False, **SMALL)),
+    "cbow sum": settings_of(0.05, model=CbowModel(combine="sum", whole_error=False, **SMALL)),
+    "cbow tree": settings_of(model=CbowModel(**SMALL), loss=HierarchicalLoss()),
+    "product": settings_of(model=CbowModel(combine="product", **SMALL)),
+    "product unit": settings_of(model=CbowModel(combine="product", unit_norm=True, **SMALL)),
+    "ngrams": settings_of(subwords=SubwordSettings(shortest=2, longest=4, buckets=500)),
+    "dm": settings_of(model=MemoryModel(**SMALL)),
+    "dbow": settings_of(model=BagModel(**SMALL)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_words_of_a_topic_come_together_and_the_loss_falls(way: str) -> None:
+    trained = train_vectors(two_topics(), WAYS[way])
+    vectors = Vectors.of_model(trained.model)
+    inside = [vectors.similarity(a, b) for words in TOPICS.values() for a in words for b in words if a < b]
+    across = [vectors.similarity(a, b) for a in TOPICS["sea"] for b in TOPICS["bread"]]
+    assert np.mean(inside) > np.mean(across) + 0.15
+    assert len(trained.losses) == 8
+    assert trained.losses[-1] < trained.losses[0]
+
+
+@pytest.mark.parametrize("way", ["skipgram", "shared", "nce", "dm"])
+def test_one_thread_gives_the_same_bits_each_time(way: str) -> None:
+    first, second = (train_vectors(two_topics(), WAYS[way]) for _ in range(2))
+    assert (first.model.inputs == second.model.inputs).all()
+    assert (first.model.outputs == second.model.outputs).all()
+    assert first.losses == second.losses
+    other = train_vectors(two_topics(), WAYS[way].model_copy(update={"seed": 1}))
+    assert (first.model.inputs != other.model.inputs).any()
+
+
+def test_several_threads_learn_all_the_text() -> None:
+    one, three = (train_vectors(two_topics(3000), settings_of(epochs=2, threads=n)) for n in (1, 3))
+    assert three.losses == pytest.approx(one.losses, rel=0.05)
+
+
+def test_losses_are_means_over_the_examples_of_each_epoch() -> None:
+    """Outputs of zero give every choice the chance 1/2, so the first loss is (noise + 1) log 2, whatever the text."""
+    training = VectorTraining(epochs=2, learning_rate=1e-12, least_rate=0.0, subsample=0.0)
+    settings = settings_of().model_copy(update={"training": training})
+    trained = train_vectors(two_topics(), settings)
+    assert trained.losses == pytest.approx([6 * np.log(2)] * 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_training_that_stopped_goes_on_as_if_it_had_not(rounds: int) -> None:
+    settings = settings_of(epochs=3, loss=NceLoss(noise=3))
+    whole = train_vectors(two_topics(), settings)
+    corpus = corpus_of_sentences(two_topics(), settings.words, settings.phrases)
+    model = new_model(settings, corpus.words, corpus.lines)
+    before = Trainer(model, corpus)
+    for i, _ in enumerate(before.run(), start=1):
+        if i == rounds:
+            break
+    assert not before.is_over
+    assert before.position.block > 0 or before.position.epoch > 0
+    again = VectorModel.of_tensors(settings, model.tensors())
+    after = Trainer(again, corpus, before.position)
+    statuses = list(after.run())
+    assert (again.inputs == whole.model.inputs).all()
+    assert (again.outputs == whole.model.outputs).all()
+    assert (again.bias == whole.model.bias).all()
+    assert after.position.epochs == whole.losses
+    assert statuses[-1].share == pytest.approx(1.0)
+    assert statuses[-1].end_of_epoch
+
+
+def test_training_goes_on_with_new_text_and_new_words() -> None:
+    old = train_vectors(two_topics(), settings_of()).model
+    more = [["ship", "anchor", "wave", "anchor", "sail"]] * 60
+    new = train_vectors(more, settings_of(epochs=4), start_from=old).model
+    assert list(new.words)[: len(old.words)] == list(old.words)
+    assert "anchor" in new.words
+    vectors = Vectors.of_model(new)
+    assert vectors.similarity("anchor", "ship") > vectors.similarity("anchor", "oven") + 0.2
+    untouched = new.words.number("yeast")
+    assert (new.inputs[untouched] == old.inputs[untouched]).all()
+
+
+@pytest.mark.parametrize("loss", [HierarchicalLoss(), SoftmaxLoss(), NceLoss(noise=3)])
+def test_new_words_can_join_under_every_loss(loss: object) -> None:
+    old = train_vectors(two_topics(60), settings_of(epochs=1, loss=loss)).model
+    new = train_vectors([["ship", "anchor"]] * 9, settings_of(epochs=1, loss=loss), start_from=old).model
+    assert len(new.words) == len(old.words) + 1
+
+
+def test_an_older_model_of_another_make_is_refused() -> None:
+    old = train_vectors(two_topics(40), settings_of(epochs=1)).model
+    with pytest.raises(CheckpointError, match=r"model\.d = 12, and 20 is asked for"):
+        train_vectors(two_topics(40), settings_of(model=SkipGramModel(d=20)), start_from=old)
+
+
+@pytest.mark.parametrize("way", ["dm", "dbow"])
+def test_new_documents_lie_near_the_old_ones_of_their_topic(way: str) -> None:
+    model = train_vectors(two_topics(), settings_of(rate=0.1, epochs=20, model=WAYS[way].model)).model
+    outputs, inputs = model.outputs.copy(), model.inputs.copy()
+    new = infer_documents(model, [TOPICS["sea"], TOPICS["bread"], ["never", "seen"]], epochs=40)
+    assert (model.outputs == outputs).all()
+    assert (model.inputs == inputs).all()
+    documents = model.document_vectors()
+    topics = documents[0::2].mean(0) - documents[1::2].mean(0)  # from bread to sea
+    from_the_middle = (new - documents.mean(0)) @ topics
+    assert from_the_middle[0] > 0 > from_the_middle[1]
+    assert (new == infer_documents(model, [TOPICS["sea"], TOPICS["bread"], ["never", "seen"]], epochs=40)).all()
+
+
+def test_documents_need_a_model_that_has_them() -> None:
+    model = train_vectors(two_topics(20), settings_of(epochs=1)).model
+    with pytest.raises(DataError, match="no vectors with model = 'skipgram': train with --model dm"):
+        infer_documents(model, [["ship"]])
+
+
+def test_steps_that_are_too_large_are_said() -> None:
+    with pytest.raises(DivergedError, match="lower --learning-rate"):
+        train_vectors(two_topics(), settings_of(rate=1e30, model=CbowModel(combine="sum", **SMALL)))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"model": CbowModel(combine="product"), "loss": SoftmaxLoss()}, "model.combine = 'product' needs loss"),
+        ({"model": CbowModel(unit_norm=True), "loss": HierarchicalLoss()}, "model.unit_norm needs loss = 'negative'"),
+        ({"model": CbowModel(), "loss": NegativeLoss(shared=True)}, "loss.shared is for model = 'skipgram'"),
+        (
+            {"subwords": SubwordSettings(longest=5), "loss": NegativeLoss(shared=True)},
+            "subwords.longest cannot be used",
+        ),
+        ({"training": VectorTraining(learning_rate=1e-5)}, "training.least_rate = 0.0001 must not be above"),
+    ],
+)
+def test_choices_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        VectorSettings(**values)
+
+
+def test_positions_and_ngrams_have_limits() -> None:
+    with pytest.raises(ValidationError, match="cannot be drawn from the 6 positions"):
+        SkipGramModel(window=3, positions=7)
+    with pytest.raises(ValidationError, match=r"subwords\.shortest = 6 must not be above subwords\.longest = 3"):
+        SubwordSettings(shortest=6, longest=3)
