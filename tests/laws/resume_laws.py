@@ -75,6 +75,12 @@ class Doomed(Task):
     def describe_batch(self, batch: Batch) -> str:
         return self.task.describe_batch(batch)
 
+    def tensors(self) -> dict[str, Tensor]:
+        return self.task.tensors()
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        self.task.restore(tensors)
+
 
 def killed_anywhere_ends_the_same(
     make_task: Callable[[], Task], settings: TrainingSettings, folder: Path, kills: Sequence[int]

@@ -50,6 +50,15 @@ TASKS.register("classify")(
         formats=("tsv-label", "kim", "fasttext", "csv", "tsv", "jsonl", "parquet", "datasets"),
     )
 )
+TASKS.register("lm")(
+    Entry(
+        name="lm",
+        summary="language models: score, complete and compare text",
+        settings="catena.tasks.lm.settings:LmConfig",
+        application="catena.tasks.lm.application:LmApplication",
+        formats=("text",),
+    )
+)
 
 
 def task_of_file(path: Path, encoding: str | None = None) -> Entry:

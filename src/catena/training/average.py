@@ -33,6 +33,10 @@ class Averaging(ABC):
     def before_evaluation(self) -> None:
         """Take note of the weights before an evaluation."""
 
+    def evaluated(self, is_best: bool) -> None:
+        """Take note of how an evaluation ended."""
+        return None
+
     @abstractmethod
     def weights(self) -> Weights | None:
         """The average, or None where the model's own weights are to be used."""
@@ -127,8 +131,63 @@ class MeanOfLast(Averaging):
             self.kept.append({name: tensors[f"{i}/{name}"].to(home) for name, home in homes.items()})
 
 
+class AverageOnceStuck(Averaging):
+    """The mean of the weights after every step since ``n`` evaluations in a row brought no new best.
+
+    Non-monotonically triggered averaging (Merity et al. 2018, algorithm 1; Polyak & Juditsky 1992): noise that keeps
+    plain steps from the bottom averages out.
+    """
+
+    def __init__(self, model: nn.Module, n: int) -> None:
+        self.model, self.n = model, n
+        self.waited = self.steps = 0
+        self.begun = False
+        self.average: Weights = {}
+
+    def after_step(self) -> None:
+        if not self.begun:
+            return
+        self.steps += 1
+        if self.steps == 1:
+            self.average = snapshot(self.model)
+            return
+        pairs = {id(kept): (kept, now) for kept, now in zip(self.average.values(), self._now(), strict=True)}
+        real = [(kept, now) for kept, now in pairs.values() if now.is_floating_point()]
+        torch._foreach_lerp_([kept for kept, _ in real], [now for _, now in real], 1 / self.steps)
+        for kept, now in pairs.values():
+            if not now.is_floating_point():
+                kept.copy_(now)
+
+    def _now(self) -> list[Tensor]:
+        return [tensor.detach() for tensor in self.model.state_dict().values()]
+
+    def before_evaluation(self) -> None:
+        pass
+
+    def evaluated(self, is_best: bool) -> None:
+        self.waited = 0 if is_best else self.waited + 1
+        self.begun = self.begun or self.waited >= self.n
+
+    def weights(self) -> Weights | None:
+        return self.average if self.steps else None
+
+    def tensors(self) -> Weights:
+        numbers = {"numbers": torch.tensor([self.waited, self.steps, int(self.begun)])}
+        return {**numbers, **{f"mean/{name}": t for name, t in self.average.items()}}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        self.waited, self.steps, begun = tensors["numbers"].tolist()
+        self.begun = bool(begun)
+        if self.steps:
+            self.average = snapshot(self.model)
+            for name, tensor in self.average.items():
+                tensor.copy_(tensors[f"mean/{name}"])
+
+
 def build_averaging(settings: TrainingSettings, model: nn.Module) -> Averaging:
     """The averaging that the settings ask for."""
+    if settings.average_once_stuck is not None:
+        return AverageOnceStuck(model, settings.average_once_stuck)
     if settings.ema is not None:
         return MovingAverage(model, settings.ema)
     return MeanOfLast(model, settings.average_last) if settings.average_last > 1 else NoAverage()

@@ -256,6 +256,7 @@ class Loop:
             if self.run is None:
                 self.best_weights = copies(self.averaging.weights() or self.model.state_dict())
         self.schedule.evaluated(is_best)
+        self.averaging.evaluated(is_best)
         state.kept[state.step] = finite(evaluation.scores)[self.metric]
         if self.run:
             self.run.append_metrics(self._metrics_row(progress, evaluation, is_best))
@@ -319,6 +320,7 @@ class Loop:
             "average": self.averaging.tensors(),
             "random": random_states(self.device),
             "own": own if average else {},
+            "task": self.task.tensors(),
         }
         tensors = {f"{group}:{name}": t for group, named in groups.items() for name, t in named.items()}
         numbers = {"training": state.as_json(), "updater": self.updater.numbers()}
@@ -339,7 +341,9 @@ class Loop:
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         numbers, tensors = checkpoint.state(), checkpoint.training()
-        groups: dict[str, dict[str, Tensor]] = {"optimizer": {}, "average": {}, "random": {}, "own": {}}
+        groups: dict[str, dict[str, Tensor]] = {
+            group: {} for group in ("optimizer", "average", "random", "own", "task")
+        }
         for key, tensor in tensors.items():
             group, _, name = key.partition(":")
             groups[group][name] = tensor
@@ -348,6 +352,7 @@ class Loop:
             self.model.load_state_dict(groups["own"])
         self.updater.load(groups["optimizer"], numbers["updater"])
         self.averaging.load(groups["average"])
+        self.task.restore(groups["task"])
         self.state = TrainingState.from_json(numbers["training"])
         self.schedule.plateau.reached = self.state.plateau_reached
         self.schedule.plateau.waited = self.state.plateau_waited

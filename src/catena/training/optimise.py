@@ -7,7 +7,7 @@ nothing of epochs or schedules: the learning rate comes with each step.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -46,6 +46,8 @@ class Updater:
 
     def precision(self) -> AbstractContextManager[None]:
         """The context in which the forward pass runs."""
+        if self.settings.precision == "tf32" and self.device.type == "cuda":
+            return shorter_products()
         if self.dtype is None:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.dtype)
@@ -124,6 +126,17 @@ class Updater:
         return ((place, name_of[id(p)]) for place, p in enumerate(everything))
 
 
+@contextmanager
+def shorter_products() -> Iterator[None]:
+    """Let products of float32 matrices on a GPU use tensor cores, which read 19 bits of each number."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
 def build_optimizer(
     settings: TrainingSettings,
     parameters: Iterable[nn.Parameter],
@@ -187,7 +200,7 @@ def bound_rows(weight: Float[Tensor, "n ..."], limit: float) -> None:
 def autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
     """The type in which the forward pass computes, or None for float32 throughout."""
     has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    if precision == "float32" or (precision == "auto" and not has_bf16):
+    if precision in ("float32", "tf32") or (precision == "auto" and not has_bf16):
         return None
     if precision == "fp16":
         if device.type != "cuda":

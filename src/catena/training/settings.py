@@ -80,8 +80,9 @@ class TrainingSettings(Config):
     """The largest size of each number of the gradient. 0: they are left alone."""
     accumulate: int = Field(1, ge=1)
     """Batches whose gradients are added up for one step."""
-    precision: Literal["float32", "bf16", "fp16", "auto"] = "float32"
-    """Numbers used in the forward pass. auto is bf16 on a GPU that has it, otherwise float32."""
+    precision: Literal["float32", "tf32", "bf16", "fp16", "auto"] = "float32"
+    """Numbers used in the forward pass. auto is bf16 on a GPU that has it, otherwise float32. tf32 keeps float32, of
+    which products on a GPU read ten bits behind the point: for recurrent networks, whose states bf16 would round."""
 
     weight_decay: float = Field(0.0, ge=0)
     """Pull of the weights towards zero, never of biases and normalisation: decoupled from the gradient in
@@ -118,6 +119,10 @@ class TrainingSettings(Config):
     """Decay of an exponential moving average of the weights, such as 0.999, which is evaluated and saved."""
     average_last: int = Field(1, ge=1)
     """Evaluate and save the mean of the weights at this many evaluations, the present and those before."""
+
+    average_once_stuck: int | None = Field(None, ge=1)
+    """After this many evaluations in a row without a new best, evaluate and save the mean of the weights of all steps
+    from there on (NT-ASGD)."""
 
     @property
     def max_seconds(self) -> float | None:
@@ -168,6 +173,16 @@ class TrainingSettings(Config):
             problems.append(
                 f"ema = {self.ema} and average_last = {self.average_last} are two ways to average the "
                 f"weights: choose one"
+            )
+        if self.average_once_stuck is not None and (self.ema is not None or self.average_last > 1):
+            problems.append(
+                f"average_once_stuck = {self.average_once_stuck} and {'average_last' if self.ema is None else 'ema'} "
+                f"are two ways to average the weights: choose one"
+            )
+        if self.average_once_stuck is not None and 0 < self.patience <= self.average_once_stuck:
+            problems.append(
+                f"patience = {self.patience} ends training before average_once_stuck = {self.average_once_stuck} "
+                f"begins to average: make patience the larger"
             )
         if self.max_norm is not None and not self.max_norm_of:
             problems.append(f"max_norm = {self.max_norm} has no weights to hold for: name some in max_norm_of")

@@ -99,6 +99,14 @@ class Task(ABC):
     def describe_batch(self, batch: Batch) -> str:
         """For the answer to running out of memory: "50 examples, longest 56 tokens"."""
 
+    def tensors(self) -> dict[str, Tensor]:
+        """What the next batch depends on beside the weights: the carried state of a truncated backpropagation."""
+        return {}
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Go on from what :meth:`tensors` gave, which a resumed run has read from its checkpoint."""
+        return None
+
     def summary(self) -> Sequence[str]:
         """Lines about the data for the start of the report: "train: 9,596 examples, 2 labels"."""
         return ()

@@ -116,16 +116,16 @@ def extreme_eigenvalues(
         if b <= 1e-10 * max(1e-30, *map(abs, diagonal), *beside):  # the space is closed: these eigenvalues are exact
             break
         before, vector = vector, image / b
-    return _ritz_ends(diagonal, beside)
+    return _ritz_ends(diagonal, beside, torch.finfo(like.dtype).eps)
 
 
-def _ritz_ends(diagonal: list[float], beside: list[float]) -> tuple[Eigenvalue, Eigenvalue]:
+def _ritz_ends(diagonal: list[float], beside: list[float], rounding: float) -> tuple[Eigenvalue, Eigenvalue]:
     small = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
     if len(diagonal) > 1:
         off = torch.diag(torch.tensor(beside[:-1], dtype=torch.float64), 1)
         small = small + off + off.T
     values, vectors = torch.linalg.eigh(small)
-    errors = abs(beside[-1]) * vectors[-1].abs()
+    errors = abs(beside[-1]) * vectors[-1].abs() + rounding * values.abs().max()
     return tuple(Eigenvalue(float(values[i]), float(errors[i])) for i in (0, -1))  # type: ignore[return-value]
 
 

@@ -1,0 +1,1 @@
+"""Language models: train on a text, score, continue, compare."""

@@ -1,0 +1,49 @@
+"""A language model that the text and the machine allow in a given time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from catena.lm.neural_settings import LstmModel
+from catena.tasks.classify.auto import EFFICIENCY, products_per_second
+from catena.tasks.lm.dataset import read_lines
+from catena.tasks.lm.settings import LmConfig, NgramSettings
+from catena.tasks.machine import choose_device, set_threads
+from catena.training.settings import seconds_of
+
+EPOCHS = 6
+"""Passes over the text that must fit into the time."""
+SIZES = (650, 400, 256, 128)
+"""Units of two layers of LSTM, the largest first."""
+WORDS = 20_000
+"""Words of a vocabulary, where it is not known before the text is read."""
+
+
+def fit_to_time(config: LmConfig) -> tuple[LmConfig, list[str]]:
+    """The config with a model that fits, and what was chosen, in words."""
+    set_threads(config.machine.threads)
+    seconds = seconds_of(config.training.max_time or "5m")
+    small = config.tokenizer.kind in ("characters", "bytes")
+    tokens = sum(
+        len(line) + 1 if small else len(line.split()) + 1
+        for path in config.data.train
+        for line in read_lines(Path(path), config.data)
+    )
+    speed = EFFICIENCY * products_per_second(choose_device(config.machine.device))
+    model, why = choose(tokens, 300 if small else WORDS, seconds, speed)
+    values: dict[str, Any] = {**config.model_dump(exclude={"model", "training"}), "model": model}
+    values["training"] = {"max_time": config.training.max_time}
+    return LmConfig.model_validate(values), [f"chosen for {tokens:,} tokens in {seconds:.0f} s: {why}"]
+
+
+def choose(tokens: int, words: int, seconds: float, speed: float) -> tuple[LstmModel | NgramSettings, str]:
+    """A model for so much text and time on a machine that does so many products a second."""
+    for d in SIZES:
+        cost = 3 * tokens * (16 * d * d + words * d) / speed
+        if EPOCHS * cost <= seconds:
+            encoder = LstmModel().encoder.model_copy(update={"d": d})
+            embedding = LstmModel().embedding.model_copy(update={"d": d})
+            words_chosen = f"an LSTM with two layers of {d} units, about {cost:.0f} s for a pass"
+            return LstmModel(encoder=encoder, embedding=embedding), words_chosen
+    return NgramSettings(), "an n-gram model, for even a small network needs more time"

@@ -1,0 +1,274 @@
+"""From files to ids: read lines, tokenise once, hold out, choose the vocabulary, encode.
+
+What is kept of a text is its ids in one flat array (on disk when there are many), where each line ends, and how many
+characters and bytes it had, so that scores by character and by byte are of the text as it was written.
+"""
+
+from __future__ import annotations
+
+import array
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from catena.data.corpus import IN_MEMORY, Corpus, CorpusBuilder
+from catena.data.files import open_text
+from catena.data.recognise import read_examples
+from catena.data.settings import VocabularySettings
+from catena.data.tokenise import Tokeniser, build_tokeniser
+from catena.data.vocabulary import UNK, UNK_SYMBOL, Vocabulary
+from catena.errors import DataError
+from catena.lm.base import END_SYMBOL
+from catena.randomness import Randomness
+from catena.tasks.lm.encoding import LmEncoding, line_tokens, specials_of
+from catena.tasks.lm.settings import LmConfig, LmData
+
+FORMATS_BY_SUFFIX = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+"""Formats that auto finds by the ending of the name; all else is plain text, which any line may look like."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some lines of a text as ids.
+
+    Args:
+        corpus: the ids; every line with its end, or, where a file is one text, every file.
+        words: tokens and ends together, what perplexity is counted over.
+        characters: Unicode characters of the lines, one for each line end.
+        bytes: the same in bytes of UTF-8.
+        unknown: tokens that are ``<unk>`` to the model.
+        outside: those of them that stand in the text as another word, which the vocabulary lacks.
+    """
+
+    corpus: Corpus
+    characters: int
+    bytes: int
+    outside: int
+
+    @property
+    def flat(self) -> np.ndarray:
+        """All ids, one after another."""
+        return self.corpus.flat[self.corpus.offsets[0] : self.corpus.offsets[-1]]
+
+    @property
+    def tokens(self) -> int:
+        return int(self.corpus.offsets[-1] - self.corpus.offsets[0])
+
+    @property
+    def unknown(self) -> int:
+        return int((self.flat == UNK).sum())
+
+    def __len__(self) -> int:
+        return len(self.corpus)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Everything that training needs. ``counts`` has the frequency of each id in train, ends included."""
+
+    encoding: LmEncoding
+    train: Part
+    dev: Part
+    test: Part | None
+    counts: list[int]
+    lines: list[str] = field(default_factory=list)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def files_of(data: LmData) -> dict[str, Path]:
+    """The data files of a config by what they are for; several training files are numbered."""
+    named = {f"train-{i + 1}" if i else "train": Path(path) for i, path in enumerate(data.train)}
+    if data.dev is not None:
+        named["dev"] = Path(data.dev)
+    if data.test is not None:
+        named["test"] = Path(data.test)
+    return named
+
+
+def read_lines(path: Path, data: LmData) -> Iterator[str]:
+    """The texts of a file: its lines, or what a column of it holds."""
+    format = FORMATS_BY_SUFFIX.get(path.suffix, "text") if data.format == "auto" else data.format
+    if format == "text":
+        with open_text(path, data.encoding) as lines:
+            found: Iterator[str] = (line for _, line in lines)
+            yield from _wanted(found, data)
+        return
+    options = {} if data.text_column is None else {"text_column": data.text_column}
+    examples = read_examples(path, format, options=options, encoding=data.encoding, labelled=False)
+    yield from _wanted((example.text for example in examples), data)
+
+
+def _wanted(lines: Iterator[str], data: LmData) -> Iterator[str]:
+    return lines if data.blank_lines == "keep" else (line for line in lines if line.strip())
+
+
+class _Gatherer:
+    """Lines as provisional numbers, with their sizes."""
+
+    def __init__(self, tokeniser: Tokeniser, unit: str) -> None:
+        self.tokeniser, self.unit = tokeniser, unit
+        self.builder = CorpusBuilder()
+        self.characters, self.bytes = array.array("q"), array.array("q")
+        self.ends: list[int] = []
+
+    def add_file(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.builder.add(line_tokens(self.tokeniser, line, self.unit))
+            self.characters.append(len(line) + 1)
+            self.bytes.append(len(line.encode("utf-8", "surrogatepass")) + 1)
+        self.ends.append(len(self.characters))
+
+
+@dataclass(frozen=True, eq=False)
+class _Gathered:
+    corpus: Corpus
+    names: list[str]
+    characters: np.ndarray
+    bytes: np.ndarray
+    file_ends: np.ndarray
+
+    def part(self, lines: np.ndarray, encoding: LmEncoding, unit: str) -> Part:
+        """Some of the lines, with ends put in, in the ids of an encoding."""
+        mapping = np.array(encoding.vocabulary.ids(self.names), np.int32)
+        other = np.array([name != UNK_SYMBOL for name in self.names], bool)
+        ended = np.ones(len(lines), bool) if unit == "line" else np.isin(lines + 1, self.file_ends)
+        lengths = self.corpus.lengths[lines]
+        offsets = np.concatenate(([0], np.cumsum(lengths + ended)))
+        flat = _room(int(offsets[-1]))
+        outside = 0
+        for i, line in enumerate(lines.tolist()):
+            numbers = self.corpus[line]
+            ids = mapping[numbers]
+            flat[offsets[i] : offsets[i] + len(ids)] = ids
+            outside += int(((ids == UNK) & other[numbers]).sum())
+        flat[offsets[1:][ended] - 1] = encoding.end
+        return Part(Corpus(flat, offsets), int(self.characters[lines].sum()), int(self.bytes[lines].sum()), outside)
+
+
+def _room(n: int) -> np.ndarray:
+    """Room for ids, in memory while it is small and otherwise in a temporary file."""
+    if 4 * n < IN_MEMORY:
+        return np.empty(n, np.int32)
+    return np.memmap(tempfile.TemporaryFile(prefix="catena-ids-"), np.int32, "w+", shape=(n,))
+
+
+def gather(paths: Iterable[Path], data: LmData, tokeniser: Tokeniser) -> _Gathered:
+    """Read and tokenise files."""
+    gatherer = _Gatherer(tokeniser, data.unit)
+    for path in paths:
+        gatherer.add_file(read_lines(path, data))
+    return _Gathered(
+        gatherer.builder.finish(),
+        gatherer.builder.tokens,
+        np.array(gatherer.characters, np.int64),
+        np.array(gatherer.bytes, np.int64),
+        np.array(gatherer.ends, np.int64),
+    )
+
+
+def encode_lines(lines: Iterable[str], encoding: LmEncoding) -> Part:
+    """Lines from anywhere, as one file would hold them."""
+    gatherer = _Gatherer(encoding.tokeniser, encoding.unit)
+    gatherer.add_file(lines)
+    found = _Gathered(
+        gatherer.builder.finish(),
+        gatherer.builder.tokens,
+        np.array(gatherer.characters, np.int64),
+        np.array(gatherer.bytes, np.int64),
+        np.array(gatherer.ends, np.int64),
+    )
+    return found.part(np.arange(len(found.corpus)), encoding, encoding.unit)
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+def prepare(config: LmConfig, randomness: Randomness, encoding: LmEncoding | None = None) -> Dataset:
+    """Read everything a config names. ``encoding`` is that of a trained model, when training goes on from it."""
+    data = config.data
+    if not data.train:
+        raise DataError("there is nothing to train on: name a text file, as in 'catena train lm FILE'")
+    paths = [Path(path) for path in data.train]
+    tokeniser = encoding.tokeniser if encoding else _learn_tokeniser(config, paths)
+    found = gather(paths, data, tokeniser)
+    rows = split(found.characters, data, randomness)
+    if encoding is None:
+        encoding = LmEncoding(tokeniser, _learn_vocabulary(config, tokeniser, found, rows["train"]), data.unit)
+    parts = {name: found.part(lines, encoding, data.unit) for name, lines in rows.items()}
+    for name, path in (("dev", data.dev), ("test", data.test)):
+        if path is not None:
+            other = gather([Path(path)], data, tokeniser)
+            parts[name] = other.part(np.arange(len(other.corpus)), encoding, data.unit)
+    for name, part in parts.items():
+        if part.tokens == 0 and name != "test":
+            raise DataError(f"no token of {name} is left: check the files, and data.blank_lines = {data.blank_lines!r}")
+    counts = np.bincount(parts["train"].flat, minlength=len(encoding.vocabulary)).tolist()
+    test = parts.get("test")
+    test = test if test is not None and test.tokens else None
+    return Dataset(encoding, parts["train"], parts["dev"], test, counts, describe(parts, encoding))
+
+
+def split(sizes: np.ndarray, data: LmData, randomness: Randomness) -> dict[str, np.ndarray]:
+    """Which lines are for training, for dev and for test: dev stands before test, both at the end, or are drawn.
+
+    ``sizes`` are the characters of the lines, by which shares are counted, to the nearest whole line.
+    """
+    n = len(sizes)
+    order = np.arange(n) if data.split == "end" else randomness.numpy("split").permutation(n)
+    reached = np.cumsum(sizes[order])
+    test_share = data.test_share if data.test is None else 0.0
+    dev_share = data.dev_share if data.dev is None else 0.0
+    first_test = _nearest(reached, 1 - test_share)
+    first_dev = _nearest(reached, 1 - test_share - dev_share)
+    if dev_share and first_dev == first_test:
+        first_dev -= 1
+    if first_dev < 1:
+        raise DataError(f"{n} lines cannot be split into train, dev and test: give a dev file with --dev, or more text")
+    rows = {"train": np.sort(order[:first_dev])}
+    if dev_share:
+        rows["dev"] = np.sort(order[first_dev:first_test])
+    if test_share:
+        rows["test"] = np.sort(order[first_test:])
+    return rows
+
+
+def _nearest(reached: np.ndarray, share: float) -> int:
+    """After how many lines about this share is reached."""
+    if not len(reached) or share >= 1:
+        return len(reached)
+    wanted = share * reached[-1]
+    i = int(np.searchsorted(reached, wanted))
+    before = reached[i - 1] if i else 0
+    return i if wanted - before < reached[i] - wanted else i + 1
+
+
+def _learn_tokeniser(config: LmConfig, paths: Iterable[Path]) -> Tokeniser:
+    if config.tokenizer.kind not in ("bpe", "unigram"):
+        return build_tokeniser(config.tokenizer)
+    end = "\n" if config.data.unit == "file" else ""
+    return build_tokeniser(config.tokenizer, (line + end for path in paths for line in read_lines(path, config.data)))
+
+
+def _learn_vocabulary(config: LmConfig, tokeniser: Tokeniser, found: _Gathered, lines: np.ndarray) -> Vocabulary:
+    numbers = found.corpus.counts(lines, len(found.names))
+    counted = {name: int(n) for name, n in zip(found.names, numbers, strict=True) if n}
+    limits = VocabularySettings() if tokeniser.symbols else config.vocabulary
+    return Vocabulary.from_counts(counted, limits, specials=specials_of(config), symbols=tokeniser.symbols)
+
+
+def describe(parts: Mapping[str, Part], encoding: LmEncoding) -> list[str]:
+    """Lines about the data for the start of the report."""
+    lines = [f"vocabulary: {len(encoding.vocabulary):,} symbols, {END_SYMBOL} and other specials among them"]
+    for name in ("train", "dev", "test"):
+        part = parts.get(name)
+        if part is not None and part.tokens:
+            unknown = part.unknown
+            told = f", {100 * unknown / part.tokens:.2f} % unknown" if unknown else ""
+            outside = f" ({part.outside:,} of them not in the vocabulary)" if part.outside and name != "train" else ""
+            lines.append(f"{name}: {len(part):,} lines, {part.tokens:,} tokens{told}{outside}")
+    return lines

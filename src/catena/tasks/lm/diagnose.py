@@ -1,0 +1,98 @@
+"""Look at a neural language model where it stands: how far back its gradients reach, and how curved its loss is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from catena.errors import CatenaError, DataError
+from catena.lm.neural import NeuralLanguageModel
+from catena.randomness import Randomness
+from catena.tasks.application import AS_TRAINED, Reading
+from catena.tasks.lm.batches import as_stream
+from catena.tasks.lm.predictor import LmPredictor
+from catena.training.diagnose.curvature import Curvature, measure_curvature
+from catena.training.diagnose.flow import GradientFlow, decay, measure_flow
+
+VANISHED, EXPLODED = 0.01, 100.0
+"""A gradient has vanished, or exploded, where this share of it arrives at the far end."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was seen, over so many pieces of text of so many tokens."""
+
+    sequences: int
+    steps: int
+    flow: GradientFlow
+    curvature: Curvature
+
+
+def diagnose(
+    predictor: LmPredictor,
+    path: Path,
+    *,
+    steps: int = 50,
+    sequences: int = 16,
+    iterations: int = 20,
+    seed: int = 0,
+    reading: Reading = AS_TRAINED,
+) -> Diagnosis:
+    """Measure gradients and curvature on pieces of a file that the seed chooses.
+
+    Args:
+        steps: how many tokens each piece has, and so how far back gradients are followed.
+        sequences: how many pieces.
+        iterations: of the search for the extreme eigenvalues of the Hessian.
+    """
+    model = predictor.model
+    if not isinstance(model, NeuralLanguageModel):
+        raise CatenaError(
+            "gradients can be followed through a neural language model that predicts the next token, and this is a "
+            f"model of kind {predictor.config.model.kind!r} with the objective {predictor.config.objective.kind!r}"
+        )
+    stream = as_stream(predictor.part(path, reading).flat, model.begin, predictor.device)
+    steps = min(steps, len(stream) - 1)
+    if steps < 2:
+        raise DataError(f"{path} must have at least 2 tokens to follow a gradient back, and has {len(stream) - 1}")
+    ids = _pieces(stream, steps + 1, sequences, seed)
+    flow = measure_flow(model.encoder, model.vectors(ids[:, :-1]), lambda y: _cost(model, y, ids[:, -1]))
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    generator = Randomness(seed).torch("diagnose")
+    curvature = measure_curvature(
+        lambda: _mean_cost(model, ids), parameters, iterations=iterations, generator=generator
+    )
+    return Diagnosis(len(ids), steps, flow, curvature)
+
+
+def verdict(name: str, gradients: list[float]) -> str:
+    """One sentence on how a gradient fares on its way back."""
+    rate = decay(gradients)
+    if rate is None or gradients[0] == 0:
+        return f"{name}: no gradient arrives"
+    share = gradients[-1] / gradients[0]
+    fate = "vanishes" if share < VANISHED else "explodes" if share > EXPLODED else "holds"
+    return (
+        f"{name}: the gradient {fate}: x{rate:.3f} for each step back, {share:.2g} of it is left after "
+        f"{len(gradients) - 1} steps"
+    )
+
+
+def _pieces(stream: Int[Tensor, " n"], width: int, sequences: int, seed: int) -> Int[Tensor, "b t"]:
+    starts = len(stream) - width + 1
+    chosen = torch.randperm(starts, generator=Randomness(seed).torch("diagnose.pieces"))[:sequences].sort().values
+    places = chosen[:, None] + torch.arange(width)
+    return stream[places.to(stream.device)].long()
+
+
+def _cost(model: NeuralLanguageModel, raw: Tensor, targets: Tensor) -> Tensor:
+    return -model.output.log_prob(model.bridge(raw), targets).sum()
+
+
+def _mean_cost(model: NeuralLanguageModel, ids: Int[Tensor, "b t"]) -> Tensor:
+    hidden = model.read(ids[:, :-1]).hidden
+    return -model.output.log_prob(hidden.flatten(0, 1), ids[:, 1:].flatten()).mean()

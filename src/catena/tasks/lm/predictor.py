@@ -1,0 +1,263 @@
+"""A trained language model that is ready to be asked: it scores texts, and gives a stepper to go on with a prompt."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from catena import config as configs
+from catena.checkpoint import CONFIG, open_checkpoint
+from catena.data.corpus import Corpus
+from catena.data.vocabulary import UNK
+from catena.errors import CatenaError, DataError
+from catena.lm.base import LanguageModel
+from catena.lm.neural import NeuralLanguageModel
+from catena.lm.neural_masked import MaskedLanguageModel
+from catena.metrics.measure import Measure
+from catena.registry import did_you_mean
+from catena.tasks.application import AS_TRAINED, Answers, Predictor, Reading, Report
+from catena.tasks.lm.batches import as_stream
+from catena.tasks.lm.dataset import Part, encode_lines, read_lines
+from catena.tasks.lm.encoding import LmEncoding, load_encoding
+from catena.tasks.lm.model import build_network
+from catena.tasks.lm.ngram import load_ngram
+from catena.tasks.lm.scoring import carried_log_probs, judge, line_log_probs, signatures, window_log_probs
+from catena.tasks.lm.settings import METRICS, LmConfig
+
+BLOCK = 1024
+"""Texts that are read and scored together in a stream of them."""
+LONG = 2048
+"""Tokens above which a text is read in pieces."""
+
+
+@dataclass(frozen=True)
+class ScoredText:
+    """A text with the log-probability of each of its tokens, the end among them, in nats. Prints as its total."""
+
+    text: str
+    tokens: tuple[str, ...]
+    log_probs: tuple[float, ...]
+    unknown: int
+
+    @property
+    def log_prob(self) -> float:
+        """The log-probability of the whole text."""
+        return math.fsum(self.log_probs)
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean of -log p over the tokens and the end."""
+        mean = -self.log_prob / len(self.log_probs)
+        return math.exp(mean) if mean < 700 else math.inf
+
+    @property
+    def bits_per_character(self) -> float:
+        """Bits for each character, the end of the text counted as one."""
+        return -self.log_prob / math.log(2) / (len(self.text) + 1)
+
+    @property
+    def bits_per_byte(self) -> float:
+        """Bits for each byte of UTF-8, the end of the text counted as one."""
+        return -self.log_prob / math.log(2) / (len(self.text.encode("utf-8", "surrogatepass")) + 1)
+
+    def __str__(self) -> str:
+        return f"{self.log_prob:.4f}"
+
+
+@dataclass(frozen=True)
+class Continued:
+    """A model that has read prompts: ``stepper`` and the ``state`` to search from, one row for each prompt."""
+
+    stepper: LanguageModel[Any]
+    state: Any
+
+
+class LmPredictor(Predictor):
+    """A language model with its tokeniser and vocabulary."""
+
+    def __init__(self, config: LmConfig, encoding: LmEncoding, model: Any, device: torch.device) -> None:
+        self.config, self.encoding, self.device = config, encoding, device
+        self.model: Any = model.to(device).eval() if isinstance(model, torch.nn.Module) else model
+
+    @property
+    def stepper(self) -> LanguageModel[Any]:
+        """The model as a stepper, for searches; a masked model is none."""
+        if isinstance(self.model, MaskedLanguageModel):
+            raise CatenaError(
+                "this model guesses hidden words and gives no p(next | prefix): train one with --objective next to "
+                "score and to write text"
+            )
+        return self.model
+
+    # --- going on with a prompt ---------------------------------------------------------------------------------------
+
+    def continue_(self, prompts: Sequence[str]) -> Continued:
+        """Read prompts, from which a search may go on; an empty prompt is the beginning of a text."""
+        listed = [self.encoding.ids(prompt) for prompt in prompts]
+        lengths = torch.tensor([len(ids) for ids in listed], dtype=torch.long, device=self.device)
+        width = max((len(ids) for ids in listed), default=0)
+        ids = torch.full((len(listed), width), self.encoding.end, device=self.device)
+        for row, own in zip(ids, listed, strict=True):
+            row[: len(own)] = torch.tensor(own, dtype=torch.long)
+        stepper = self.stepper
+        return Continued(stepper, stepper.extend(stepper.start(len(listed)), ids, lengths))
+
+    def text(self, ids: Iterable[int]) -> str:
+        """The text of ids that a search has found; an end becomes a line end."""
+        return self.encoding.text(ids)
+
+    # --- scoring texts ------------------------------------------------------------------------------------------------
+
+    def predict(self, texts: Sequence[str]) -> list[ScoredText]:
+        """The log-probabilities of texts, each by itself, with its end."""
+        if isinstance(texts, str):
+            raise DataError(
+                "predict takes a list of texts, and one text was given: put it in a list, as in predict([text])"
+            )
+        lines = [[*self.encoding.ids(text), self.encoding.end] for text in texts]
+        offsets = np.concatenate(([0], np.cumsum([len(line) for line in lines]))).astype(np.int64)
+        flat = np.array([id for line in lines for id in line], np.int32)
+        found = self._log_probs(flat, offsets)
+        names = self.encoding.vocabulary
+        return [
+            ScoredText(
+                text,
+                (*self.encoding.tokeniser.tokens(text), names.tokens([self.encoding.end])[0]),
+                tuple(found[low:high].tolist()),
+                int((flat[low:high] == UNK).sum()),
+            )
+            for text, low, high in zip(texts, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+        ]
+
+    @torch.no_grad()
+    def _log_probs(self, flat: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        longest = int((offsets[1:] - offsets[:-1]).max(initial=0))
+        if not isinstance(self.stepper, NeuralLanguageModel) or longest <= (self._longest() or LONG):
+            return line_log_probs(self.stepper, Part(Corpus(flat, offsets), 0, 0, 0), self.device)
+        return np.concatenate([self._long(flat[low:high]) for low, high in pairwise(offsets.tolist())])
+
+    def _longest(self) -> int | None:
+        """The longest text that is read in one piece; None where any is."""
+        return self.config.batches.length if self.config.model.kind == "transformer" else None
+
+    def _long(self, ids: np.ndarray) -> np.ndarray:
+        assert isinstance(self.model, NeuralLanguageModel)
+        stream = as_stream(ids, self.model.begin, self.device)
+        longest = self._longest()
+        if longest is None:
+            return carried_log_probs(self.model, stream, 1, 0).cpu().numpy()
+        return window_log_probs(self.model, stream, longest, max(1, longest // 2)).cpu().numpy()
+
+    def predict_stream(self, texts: Iterable[str]) -> Iterator[ScoredText]:
+        waiting = iter(texts)
+        while block := list(islice(waiting, BLOCK)):
+            yield from self.predict(block)
+
+    def read_texts(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
+        return read_lines(path, self._data(reading))
+
+    def _data(self, reading: Reading) -> Any:
+        given = {key: value for key, value in vars(reading).items() if value is not None}
+        if "format" not in given:
+            given["format"] = "auto"
+        return self.config.data.model_copy(update=given)
+
+    # --- a whole file -------------------------------------------------------------------------------------------------
+
+    def part(self, path: Path, reading: Reading = AS_TRAINED) -> Part:
+        """A file as ids."""
+        part = encode_lines(read_lines(path, self._data(reading)), self.encoding)
+        if not part.tokens:
+            raise DataError(f"{path} has no text to score")
+        return part
+
+    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+        part = self.part(path, reading)
+        scores = judge(self.stepper, part, self.config, self.device).scores()
+        named = signatures(self.config, part)
+        lines = [
+            f"{part.tokens:,} tokens in {len(part):,} lines, ends counted; {part.characters:,} characters, "
+            f"{part.bytes:,} bytes; {part.unknown:,} unknown, of which {part.outside:,} are not in the vocabulary",
+            *(f"{name} {value:.4f}   {named[name]}" for name, value in scores.items()),
+        ]
+        return Report(scores, named, tuple(lines))
+
+    def answers(self, path: Path, metric: str, reading: Reading = AS_TRAINED) -> Answers:
+        if metric not in METRICS:
+            raise DataError(
+                f"a language model has no {metric!r}: {did_you_mean(metric, METRICS)}. Say --metric {METRICS[0]}"
+            )
+        part = self.part(path, reading)
+        judged = judge(self.stepper, part, self.config, self.device)
+        texts = list(read_lines(path, self._data(reading)))
+        sizes = {
+            "bits_per_character": [len(text) + 1 for text in texts],
+            "bits_per_byte": [len(text.encode("utf-8", "surrogatepass")) + 1 for text in texts],
+        }.get(metric, part.corpus.lengths.tolist())
+        right = list(zip(texts, sizes, strict=True))
+        return Answers(measure_of(metric), right, judged.by_line().tolist())
+
+    # --- for people ---------------------------------------------------------------------------------------------------
+
+    def describe(self, top: int) -> list[str]:
+        config, vocabulary = self.config, self.encoding.vocabulary
+        frequent = sorted(range(len(vocabulary)), key=lambda i: -vocabulary.counts[i])[:top]
+        lines = [
+            f"a language model of kind {config.model.kind} over {config.tokenizer.kind}: {len(vocabulary):,} symbols",
+            f"a text is a {config.data.unit}; blank lines: {config.data.blank_lines}",
+            f"the most frequent: {' '.join(vocabulary.tokens(frequent))}",
+        ]
+        if isinstance(self.model, torch.nn.Module):
+            lines.insert(1, f"{sum(p.numel() for p in self.model.parameters()):,} parameters")
+        return lines
+
+    def write(self, prediction: Any, text: str, format: str) -> str:
+        if format == "jsonl":
+            row = {
+                "text": text,
+                "log_prob": round(prediction.log_prob, 6),
+                "perplexity": round(prediction.perplexity, 4),
+                "bits_per_character": round(prediction.bits_per_character, 6),
+                "tokens": list(prediction.tokens),
+                "log_probs": [round(x, 6) for x in prediction.log_probs],
+                "unknown": prediction.unknown,
+            }
+            return json.dumps(row, ensure_ascii=False)
+        if format == "tsv":
+            return f"{prediction.log_prob:.4f}\t{prediction.perplexity:.4f}\t{' '.join(text.split())}"
+        return str(prediction)
+
+
+def measure_of(metric: str) -> Measure:
+    """A score as a function of sums: lines add their nats, and their tokens, characters or bytes."""
+
+    def statistics(right: Sequence[tuple[str, int]], given: Sequence[float]) -> np.ndarray:
+        return np.array([(-log_prob, size) for (_, size), log_prob in zip(right, given, strict=True)], np.float64)
+
+    def score(sums: np.ndarray) -> np.ndarray:
+        mean = np.asarray(sums[..., 0] / sums[..., 1])
+        if metric == "perplexity":
+            return np.asarray(np.exp(mean))
+        return mean if metric == "nats_per_token" else np.asarray(mean / math.log(2))
+
+    return Measure(metric, statistics, score)
+
+
+def load_predictor(folder: Path, device: torch.device) -> LmPredictor:
+    """Read a trained language model from a run folder or a checkpoint folder."""
+    checkpoint = open_checkpoint(folder)
+    config = configs.load(LmConfig, checkpoint.folder / CONFIG)
+    encoding = load_encoding(checkpoint.folder, config.data.unit)
+    if not config.is_neural:
+        return LmPredictor(config, encoding, load_ngram(checkpoint.folder, encoding), device)
+    model = build_network(config, encoding.vocabulary)
+    checkpoint.load_into(model)
+    return LmPredictor(config, encoding, model, device)

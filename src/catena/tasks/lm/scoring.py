@@ -1,0 +1,161 @@
+"""How well a model predicts a text: the log-probability of every token, and the scores that are made of it.
+
+Every token counts, and the end of every line too; perplexity is exp of the mean of -log p over all of them. Where the
+text is one stream, a token is predicted after all that stands before it, in other lines too, as far as the model looks
+back: an encoder with a state reads the text at several places at once, and warms up before each; a Transformer reads
+windows that overlap, of which each scores its last part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from catena.data.batches import BatchPlan
+from catena.data.settings import BatchSettings
+from catena.lm.base import LanguageModel
+from catena.lm.neural import NeuralLanguageModel
+from catena.metrics.measure import signature
+from catena.tasks.lm.batches import as_stream, sentences
+from catena.tasks.lm.dataset import Part
+from catena.tasks.lm.settings import LmConfig
+
+CHUNK = 512
+"""Positions that are read together where a state is carried, in all streams."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The log-probability of every token of a part, in order, in nats."""
+
+    part: Part
+    log_probs: np.ndarray
+
+    def scores(self) -> dict[str, float]:
+        total, part = -float(self.log_probs.sum(dtype=np.float64)), self.part
+        mean = total / max(part.tokens, 1)
+        return {
+            "perplexity": math.exp(mean) if mean < 700 else math.inf,
+            "nats_per_token": mean,
+            "bits_per_character": total / math.log(2) / max(part.characters, 1),
+            "bits_per_byte": total / math.log(2) / max(part.bytes, 1),
+            "unknown_share": part.unknown / max(part.tokens, 1),
+        }
+
+    def by_line(self) -> np.ndarray:
+        """The log-probability of each line."""
+        starts = self.part.corpus.offsets - self.part.corpus.offsets[0]
+        sums = np.concatenate(([0.0], np.cumsum(self.log_probs, dtype=np.float64)))
+        return sums[starts[1:]] - sums[starts[:-1]]
+
+
+def protocol(config: LmConfig, part: Part) -> dict[str, object]:
+    """What a score of a part depends on beside the model, for its signature."""
+    return {
+        "unit": config.data.unit,
+        "blank_lines": config.data.blank_lines,
+        "ends": "counted",
+        "context": "stream" if reads_streams(config) else "line",
+        "tokens": config.tokenizer.kind,
+        "unk": f"{100 * part.unknown / max(part.tokens, 1):.2f}%",
+        "oov": part.outside,
+    }
+
+
+def signatures(config: LmConfig, part: Part) -> dict[str, str]:
+    """The signature of each score."""
+    how = protocol(config, part)
+    sizes = {"bits_per_character": part.characters, "bits_per_byte": part.bytes}
+    names = ("perplexity", "nats_per_token", "bits_per_character", "bits_per_byte", "unknown_share")
+    return {name: signature(name, sizes.get(name, part.tokens), how) for name in names}
+
+
+def reads_streams(config: LmConfig) -> bool:
+    """Whether lines are read one after another, with what stands before them as context."""
+    return config.is_neural and config.order != "sentences"
+
+
+@torch.no_grad()
+def judge(model: LanguageModel, part: Part, config: LmConfig, device: torch.device) -> Judged:
+    """Score every token of a part in the way the model reads text."""
+    if isinstance(model, NeuralLanguageModel) and reads_streams(config):
+        stream = as_stream(part.flat, model.begin, device)
+        if config.model.kind == "transformer":
+            width = config.batches.length
+            found = window_log_probs(model, stream, width, config.evaluation.stride or max(1, width // 2))
+        else:
+            found = carried_log_probs(model, stream, config.evaluation.streams, config.evaluation.context)
+        return Judged(part, found.cpu().numpy())
+    return Judged(part, line_log_probs(model, part, device))
+
+
+def carried_log_probs(model: NeuralLanguageModel, stream: Tensor, streams: int, context: int) -> Tensor:
+    """log p of every token but the first of a stream, read at several places at once."""
+    n = len(stream) - 1
+    found = torch.empty(n, device=stream.device)
+    if n == 0:
+        return found
+    width = -(-n // min(streams, max(1, n // max(context, 64))))
+    starts = torch.arange(0, n, width, device=stream.device)
+    state = model.fresh(1)
+    if len(starts) > 1:
+        others = model.fresh(len(starts) - 1)
+        warm = min(context, width)
+        if warm:
+            places = (starts[1:, None] - warm) + torch.arange(warm, device=stream.device)
+            others = model.read(stream[places].long(), state=others).state
+        state = model.encoder.join([state, others])
+    step = max(1, CHUNK * 16 // len(starts))
+    for low in range(0, width, step):
+        places = starts[:, None] + torch.arange(low, min(low + step, width), device=stream.device)
+        real = places < n
+        places = places.clamp(max=n - 1)
+        read = model.read(stream[places].long(), state=state)
+        state = read.state
+        found[places[real]] = model.output.log_prob(read.hidden[real], stream[places[real] + 1].long()).float()
+    return found
+
+
+def window_log_probs(model: NeuralLanguageModel, stream: Tensor, width: int, stride: int) -> Tensor:
+    """log p of every token but the first of a stream, in windows of which each scores its last ``stride`` tokens."""
+    n = len(stream) - 1
+    found = torch.empty(n, device=stream.device)
+    width, stride = min(width, n), min(stride, width, max(n, 1))
+    if n == 0:
+        return found
+    starts = torch.arange(0, n - width + 1, stride, device=stream.device)
+    if int(starts[-1]) + width < n:
+        starts = torch.cat((starts, starts.new_tensor([n - width])))
+    # Later windows are written last, but each scores only what no earlier one has: the first scores all it reads.
+    scored_from = torch.cat((starts.new_zeros(1), starts[:-1] + width))
+    at_once = max(1, CHUNK * 16 // width)
+    for i in range(0, len(starts), at_once):
+        places = starts[i : i + at_once, None] + torch.arange(width, device=stream.device)
+        hidden = model.read(stream[places].long()).hidden
+        wanted = places >= scored_from[i : i + at_once, None]
+        found[places[wanted]] = model.output.log_prob(hidden[wanted], stream[places[wanted] + 1].long()).float()
+    return found
+
+
+def line_log_probs(model: LanguageModel, part: Part, device: torch.device) -> np.ndarray:
+    """log p of every token, each line after the mark of the beginning alone."""
+    corpus = part.corpus
+    base = int(corpus.offsets[0])
+    found = np.zeros(part.tokens, np.float32)
+    for rows in _batches(corpus.lengths):
+        batch = sentences([corpus[int(row)] for row in rows], model.end, device)
+        assert batch.lengths is not None
+        log_probs = model.token_log_probs(batch.targets, batch.lengths).float().cpu().numpy()
+        for row, line in zip(rows.tolist(), log_probs, strict=True):
+            low, high = int(corpus.offsets[row]) - base, int(corpus.offsets[row + 1]) - base
+            found[low:high] = line[: high - low]
+    return found
+
+
+def _batches(lengths: np.ndarray) -> Iterator[np.ndarray]:
+    return iter(BatchPlan.by_length(lengths, BatchSettings(batch_size=CHUNK * 16, batch_by="tokens")))

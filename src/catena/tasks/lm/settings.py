@@ -1,0 +1,239 @@
+"""The config of a language model. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from catena.config import Config
+from catena.data.settings import TokeniserSettings, VocabularySettings, WordTokens
+from catena.lm.neural_settings import (
+    NEURAL_KINDS,
+    ConvolutionModel,
+    FeedForwardModel,
+    GruModel,
+    LstmModel,
+    RnnModel,
+    TransformerModel,
+)
+from catena.registry import did_you_mean
+from catena.tasks.settings import DataSettings, MachineSettings
+from catena.training.settings import TrainingSettings
+
+
+class LmData(DataSettings):
+    """The files, how they are read, and which part of them is held out."""
+
+    unit: Literal["line", "file"] = "line"
+    """line: every line is a text that ends with </s>, which is counted and predicted like a word. file: a file is one
+    text, its line ends are tokens (characters, bytes or subwords), and one </s> stands at its end."""
+    blank_lines: Literal["keep", "drop"] = "keep"
+    """keep counts a blank line as a text of its own, </s> alone (the custom of WikiText); drop leaves it out."""
+    dev_share: float = Field(0.1, gt=0, lt=1)
+    """Share of the lines of train that is held out when there is no dev file."""
+    test_share: float = Field(0.0, ge=0, lt=1)
+    """Share of the lines of train, at its very end, that is held out as test when there is no test file."""
+    split: Literal["end", "random"] = "end"
+    """Hold out the last lines, or lines that the seed draws; the latter suits lines that do not follow one another."""
+    max_length: int = Field(1000, gt=0)
+    """With batches.order = sentences: the longest line in tokens that is trained on (see too_long)."""
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> LmData:
+        held = (self.dev_share if self.dev is None else 0) + (self.test_share if self.test is None else 0)
+        if held >= 1:
+            raise ValueError(
+                f"data.dev_share = {self.dev_share} and data.test_share = {self.test_share} leave nothing to train on: "
+                f"make their sum less than 1"
+            )
+        if self.test is not None and self.test_share:
+            raise ValueError("data.test names a file and data.test_share takes a part of train: leave one of them out")
+        if self.folds is not None:
+            raise ValueError("data.folds cuts labelled examples, and a text is no such: leave it out")
+        return self
+
+
+class NgramSettings(Config):
+    """An n-gram model with back-off."""
+
+    kind: Literal["ngram"] = "ngram"
+    """The model."""
+    order: int = Field(5, ge=1)
+    """The longest n-grams, in tokens."""
+    estimator: str = "modified-kneser-ney"
+    """How probability is taken from what was seen and given to what was not."""
+    prune: tuple[int, ...] = ()
+    """Leave out n-grams of length k that occur this often or less; the last number holds for all longer ones."""
+
+
+LmModel = Annotated[
+    NgramSettings | RnnModel | LstmModel | GruModel | FeedForwardModel | ConvolutionModel | TransformerModel,
+    Field(discriminator="kind"),
+]
+
+
+class LmBatches(Config):
+    """How the text is cut for one step."""
+
+    order: Literal["auto", "contiguous", "windows", "sentences"] = "auto"
+    """contiguous: the text is read in batch_size places at once, and each step goes on where the one before ended.
+    windows: pieces of the text in random order, cut anew in each epoch. sentences: each line by itself, padded.
+    auto is windows for a Transformer, contiguous for the others."""
+    batch_size: int = Field(32, gt=0)
+    """Sequences in a batch."""
+    length: int = Field(64, gt=0)
+    """Tokens of each sequence that are read in a step, and that gradients go back through."""
+    carry: bool = True
+    """With contiguous: carry the state of the encoder from one step to the next, without its gradient. A Transformer
+    begins anew in any case."""
+    vary: bool = False
+    """With contiguous: steps of different lengths around length, so that no place is always the first of a step."""
+    bucket: int = Field(50, ge=0)
+    """With sentences: sort lines by length inside windows of so many batches; 0 for no sorting."""
+
+
+class ObjectiveSettings(Config):
+    """What is learnt."""
+
+    kind: Literal["next", "masked"] = "next"
+    """next predicts each token from those before it. masked guesses hidden tokens from both sides: it makes an encoder
+    to start other models with, and no text."""
+    masked_share: float = Field(0.15, gt=0, lt=1)
+    """With masked: the share of tokens to guess."""
+    activation: float = Field(0.0, ge=0)
+    """Weight of the mean square of the dropped-out vectors before the output layer (Merity et al. 2018: 2)."""
+    slowness: float = Field(0.0, ge=0)
+    """Weight of the mean square of the change of the encoder's vectors from step to step (there: 1)."""
+
+
+class LmEvaluation(Config):
+    """How the model is judged."""
+
+    streams: int = Field(16, gt=0)
+    """Places at which a text is read at once where the state is carried; all but the first begin `context` earlier."""
+    context: int = Field(256, ge=0)
+    """Tokens that are read before the first that is scored, where reading begins in the middle of a text."""
+    stride: int | None = Field(None, gt=0)
+    """Tokens that each window of a Transformer scores; the others of the window are context. If not set, half of it."""
+    sample: int = Field(40, ge=0)
+    """Tokens of text that are written at each evaluation, to look at; 0 for none."""
+
+
+METRICS = ("perplexity", "nats_per_token", "bits_per_character", "bits_per_byte")
+"""The scores of a language model that are better when they are smaller."""
+
+SUGGESTED: dict[str, dict[str, Any]] = {
+    "rnn": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
+    "lstm": {"optimizer": "adam", "learning_rate": 0.002, "clip_norm": 1.0},
+    "gru": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
+    "feed-forward": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
+    "convolution": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
+    "transformer": {
+        "optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.1, "clip_norm": 1.0, "warmup_steps": 100,
+        "betas": (0.9, 0.98),
+    },
+}  # fmt: skip
+"""How each model likes to be trained, where the config does not say."""
+
+
+class LmConfig(Config):
+    """A language model: p(next token | those before it)."""
+
+    task: Literal["lm"] = "lm"
+    """The task this config is for."""
+    seed: int = Field(0, ge=0)
+    """The seed of everything that is drawn at random."""
+    machine: MachineSettings = MachineSettings()
+    data: LmData = LmData()
+    tokenizer: TokeniserSettings = WordTokens()
+    vocabulary: VocabularySettings = VocabularySettings(min_count=2)
+    model: LmModel = LstmModel()
+    objective: ObjectiveSettings = ObjectiveSettings()
+    batches: LmBatches = LmBatches()
+    training: TrainingSettings = Field(default_factory=TrainingSettings)
+    evaluation: LmEvaluation = LmEvaluation()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _suggest(cls, data: Any) -> Any:
+        """Train each model as it likes to be trained, unless the config says how."""
+        if not isinstance(data, dict):
+            return data
+        model = data.get("model", {})
+        kind = model.get("kind", "lstm") if isinstance(model, dict) else getattr(model, "kind", "lstm")
+        training = data.get("training", {})
+        if isinstance(training, dict) and "optimizer" not in training:
+            data = {**data, "training": {**SUGGESTED.get(str(kind), {}), **training}}
+        return data
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> LmConfig:
+        problems = [*self._metric_problems(), *self._text_problems(), *self._model_problems()]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _metric_problems(self) -> Iterator[str]:
+        metric = self.training.metric
+        if metric not in (None, *METRICS):
+            yield f"training.metric = {metric!r} is no score of a language model: {did_you_mean(str(metric), METRICS)}"
+
+    def _text_problems(self) -> Iterator[str]:
+        if self.data.unit == "file":
+            if self.tokenizer.kind in ("whitespace", "words"):
+                yield (
+                    f"data.unit = 'file' makes line ends tokens, and tokenizer.kind = {self.tokenizer.kind!r} drops "
+                    f"them: choose characters, bytes, bpe or unigram, or data.unit = 'line'"
+                )
+            if self.order == "sentences":
+                yield "batches.order = 'sentences' reads lines by themselves, and data.unit is 'file': set it to 'line'"
+
+    def _model_problems(self) -> Iterator[str]:
+        masked, kind = self.objective.kind == "masked", self.model.kind
+        if masked and kind in ("ngram", "feed-forward", "convolution"):
+            yield (
+                f"objective.kind = 'masked' needs an encoder that can look both ways, and model.kind is {kind!r}: "
+                f"choose lstm, gru, rnn or transformer"
+            )
+        elif masked and self.order == "contiguous":
+            yield "objective.kind = 'masked' reads pieces whole: set batches.order to 'windows' or 'sentences'"
+        if isinstance(self.model, TransformerModel):
+            encoder = self.model.encoder
+            if encoder.causal == masked:
+                yield (
+                    f"model.encoder.causal = {str(encoder.causal).lower()} does not go with objective.kind = "
+                    f"{self.objective.kind!r}: set it to {str(not masked).lower()}"
+                )
+            needed = 1 + (self.data.max_length if self.order == "sentences" else self.batches.length)
+            if encoder.positions == "learned" and encoder.max_length < needed:
+                yield (
+                    f"model.encoder.max_length = {encoder.max_length} learned positions are fewer than the {needed} "
+                    f"that a sequence has: raise it"
+                )
+        elif (
+            isinstance(self.model, RnnModel | LstmModel | GruModel) and self.model.encoder.bidirectional and not masked
+        ):
+            yield (
+                "model.encoder.bidirectional = true sees the tokens that are to be predicted: set it to false, or "
+                "objective.kind to 'masked'"
+            )
+        elif isinstance(self.model, ConvolutionModel) and getattr(self.model.encoder, "padding", "causal") != "causal":
+            yield "model.encoder.padding = 'same' sees the tokens that are to be predicted: set it to 'causal'"
+
+    @property
+    def order(self) -> str:
+        """What batches.order = auto stands for."""
+        if self.batches.order != "auto":
+            return self.batches.order
+        return "windows" if self.model.kind == "transformer" or self.objective.kind == "masked" else "contiguous"
+
+    @property
+    def carries(self) -> bool:
+        """Whether the state goes from one step to the next."""
+        return self.order == "contiguous" and self.batches.carry and self.model.kind != "transformer"
+
+    @property
+    def is_neural(self) -> bool:
+        return self.model.kind in NEURAL_KINDS

@@ -1,0 +1,285 @@
+"""The task as a whole: train, resume, load, score, for every kind of model and every order of batches."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from catena import config as configs
+from catena.errors import CatenaError, CheckpointError, ConfigError, DataError
+from catena.randomness import Randomness
+from catena.tasks.lm.application import LmApplication, _task
+from catena.tasks.lm.dataset import prepare
+from catena.tasks.lm.model import new_network
+from catena.tasks.lm.predictor import LmPredictor
+from catena.tasks.lm.settings import LmConfig
+from catena.tasks.lm.task import NextTokenTask
+from catena.training.report import SilentReporter
+from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
+
+LINES = ["the cat sat on the mat .", "a dog ran away", "", "the dog sat", "a cat ran to the mat ."] * 8
+SMALL: dict[str, dict[str, Any]] = {
+    "rnn": {"encoder": {"d": 12, "n_layers": 1}, "embedding": {"d": 8}},
+    "lstm": {"encoder": {"d": 12}, "embedding": {"d": 8}},
+    "gru": {"encoder": {"d": 12}, "embedding": {"d": 8}},
+    "feed-forward": {"encoder": {"d": 12, "context": 3}, "embedding": {"d": 8}},
+    "convolution": {"encoder": {"d": 8, "n_layers": 2}, "embedding": {"d": 8}},
+    "transformer": {"encoder": {"d": 16, "n_heads": 2, "n_layers": 1, "d_feed": 16}, "embedding": {"d": 16}},
+}
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return path
+
+
+def config(text: Path, kind: str = "lstm", **sections: dict[str, Any]) -> LmConfig:
+    values: dict[str, Any] = {
+        "machine": {"device": "cpu"},
+        "tokenizer": {"kind": "whitespace"},
+        "batches": {"batch_size": 4, "length": 6},
+        "training": {"max_epochs": 2},
+        **sections,
+    }
+    values["data"] = {"train": [str(text)], "test_share": 0.1, **sections.get("data", {})}
+    values["model"] = {"kind": kind, **SMALL[kind], **sections.get("model", {})}
+    return configs.parse(LmConfig, values)
+
+
+def train(made: LmConfig, folder: Path) -> LmPredictor:
+    trained = LmApplication().train(made, folder, SilentReporter())
+    assert math.isfinite(trained.scores["perplexity"])
+    return LmApplication().load(folder)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_every_kind_trains_loads_scores_and_steps(text: Path, tmp_path: Path, kind: str) -> None:
+    made = config(text, kind)
+    trained = LmApplication().train(made, tmp_path / "run", SilentReporter())
+    predictor = LmApplication().load(tmp_path / "run", "cpu")
+    assert isinstance(predictor, LmPredictor)
+    data = prepare(made, Randomness(0))
+    assert data.test is not None
+    held = tmp_path / "test.txt"
+    held.write_text("\n".join(LINES[-4:]) + "\n", encoding="utf-8")
+    assert data.test.tokens == sum(len(line.split()) + 1 for line in LINES[-4:])
+    report = predictor.evaluate(held)
+    assert report.scores["perplexity"] == pytest.approx(trained.test_scores["perplexity"], rel=1e-4)
+    assert f"n={data.test.tokens}" in report.signatures["perplexity"]
+    assert "context:stream" in report.signatures["perplexity"]
+    going_on = predictor.continue_(["the cat", "", "a dog ran"])
+    log_probs = going_on.stepper.log_probs(going_on.state)
+    assert log_probs.shape == (3, len(predictor.encoding.vocabulary))
+    alone = predictor.continue_(["a dog ran"])
+    torch.testing.assert_close(log_probs[2:], alone.stepper.log_probs(alone.state), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "order"), [("gru", "contiguous"), ("gru", "sentences"), ("transformer", "windows")], ids=str
+)
+def test_a_text_is_learnt_by_heart_in_any_order(text: Path, tmp_path: Path, kind: str, order: str) -> None:
+    made = config(
+        text,
+        kind,
+        model={"dropout_input": 0.0, "dropout_output": 0.0, "encoder": {**SMALL[kind]["encoder"], "dropout": 0.0}},
+        batches={"batch_size": 4, "length": 12, "order": order},
+        training={"max_epochs": 40, "learning_rate": 0.02, "patience": 0, "eval_every": 1000},
+        data={"dev": str(text), "test_share": 0.0},
+        evaluation={"sample": 10},
+    )
+    predictor = train(made, tmp_path / "run")
+    perplexity = predictor.evaluate(text).scores["perplexity"]
+    assert perplexity < (2.5 if order == "sentences" else 2.2), "by the line before, or by chance among five"
+
+
+@pytest.mark.parametrize("settings", [{}, {"batches": {"batch_size": 3, "length": 4, "vary": True}}], ids=["", "vary"])
+def test_killed_anywhere_a_carried_state_goes_on(text: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
+    made = config(text, "lstm", training={"max_epochs": 2, "save_every": 3}, evaluation={"sample": 4}, **settings)
+    assert made.carries
+
+    def make() -> NextTokenTask:
+        randomness = Randomness(SEED)
+        data = prepare(made, randomness)
+        task = _task(made, data, new_network(made, data.encoding.vocabulary, data.counts, randomness), randomness)
+        assert isinstance(task, NextTokenTask)
+        return task
+
+    killed_anywhere_ends_the_same(make, made.training, tmp_path, kills=[5, 8, 13])
+
+
+def test_a_run_is_resumed_through_the_application(text: Path, tmp_path: Path) -> None:
+    whole = LmApplication().train(config(text, training={"max_epochs": 3}), tmp_path / "whole", SilentReporter())
+    LmApplication().train(config(text, training={"max_epochs": 3}), tmp_path / "again", SilentReporter())
+    again = LmApplication().resume(tmp_path / "again", SilentReporter())
+    assert again.scores == whole.scores
+    assert again.test_scores == whole.test_scores
+
+
+def test_carrying_the_state_is_what_the_loss_sees(text: Path) -> None:
+    made = config(text, model={"dropout_input": 0.0, "dropout_output": 0.0, "encoder": {"d": 12, "dropout": 0.0}})
+    randomness = Randomness(0)
+    data = prepare(made, randomness)
+    task = _task(made, data, new_network(made, data.encoding.vocabulary, data.counts, randomness), randomness)
+    plan = task.epoch(1)
+    first, second = plan.batch(0), plan.batch(1)
+    task.loss(first)
+    carried = task.loss(second).total.item()
+    ids = torch.cat((first.ids, second.ids), dim=1)
+    model = task.model
+    hidden = model.read(ids).hidden[:, first.ids.shape[1] :]
+    whole = model.output.loss(hidden.flatten(0, 1), second.targets.flatten()).item()
+    assert carried == pytest.approx(whole, rel=1e-5)
+    again = task.loss(first).total.item()
+    assert again == task.loss(first).total.item(), "an epoch begins anew"
+
+
+def test_penalties_are_added_to_the_loss(text: Path) -> None:
+    totals = {}
+    for name, objective in {"none": {}, "activation": {"activation": 2.0}, "slowness": {"slowness": 3.0}}.items():
+        drops = {"dropout_input": 0.0, "dropout_output": 0.0, "encoder": {"d": 12, "dropout": 0.0}}
+        made = config(text, model=drops, objective=objective)
+        randomness = Randomness(0)
+        data = prepare(made, randomness)
+        task = _task(made, data, new_network(made, data.encoding.vocabulary, data.counts, randomness), randomness)
+        batch = task.epoch(1).batch(0)
+        totals[name] = task.loss(batch).total.item()
+        read = task.model.read(batch.ids)
+    activation = 2.0 * read.hidden.square().mean().item()
+    slowness = 3.0 * (read.raw[:, 1:] - read.raw[:, :-1]).square().mean().item()
+    assert totals["activation"] - totals["none"] == pytest.approx(activation, rel=1e-3)
+    assert totals["slowness"] - totals["none"] == pytest.approx(slowness, rel=1e-3)
+
+
+@pytest.mark.parametrize(("kind", "order"), [("gru", "sentences"), ("transformer", "windows")])
+def test_hidden_words_are_learnt_and_no_text_is_promised(text: Path, tmp_path: Path, kind: str, order: str) -> None:
+    both_ways = {"causal": False} if kind == "transformer" else {"bidirectional": True}
+    made = config(
+        text,
+        kind,
+        model={"encoder": {**SMALL[kind]["encoder"], **both_ways}},
+        objective={"kind": "masked"},
+        batches={"batch_size": 4, "length": 12, "order": order},
+        training={"max_epochs": 12, "learning_rate": 0.01, "eval_every": 20},
+    )
+    predictor = train(made, tmp_path / "run")
+    with pytest.raises(CatenaError, match="guesses hidden words and gives no p"):
+        predictor.predict(["a dog"])
+    first, *_, last = [row["scores"]["perplexity"] for row in _metrics(tmp_path / "run") if "scores" in row]
+    assert last < first
+
+
+def _metrics(run: Path) -> list[dict[str, Any]]:
+    import json
+
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("tokenizer", ["whitespace", "words", "characters", "bytes", "bpe"])
+def test_odd_texts_are_scored(text: Path, tmp_path: Path, tokenizer: str) -> None:
+    size = {"size": 300} if tokenizer == "bpe" else {}
+    predictor = train(config(text, "gru", tokenizer={"kind": tokenizer, **size}), tmp_path / "run")
+    texts = [
+        "",
+        "a",
+        "xyzzy qwerty",
+        "🙂 👩‍👩‍👧",
+        "مرحبا بالعالم",
+        "the cat " * 40,
+        "\ufeff \t",
+        "<s> </s> <unk> <pad>",
+    ]
+    found = predictor.predict(texts)
+    for one, given in zip(found, texts, strict=True):
+        assert one.text == given
+        assert len(one.tokens) == len(one.log_probs) >= 1
+        assert one.tokens[-1] == "</s>"
+        assert math.isfinite(one.perplexity)
+        assert one.log_prob < 0
+        assert float(str(one)) == pytest.approx(one.log_prob, abs=1e-4)
+        for format in ("text", "tsv", "jsonl"):
+            assert "\n" not in predictor.write(one, given, format)
+    alone = [predictor.predict([given])[0].log_prob for given in texts]
+    np.testing.assert_allclose([one.log_prob for one in found], alone, rtol=1e-4)
+    if tokenizer in ("bytes", "bpe"):
+        assert all(one.unknown == 0 for one in found)
+    with pytest.raises(DataError, match="predict takes a list of texts"):
+        predictor.predict("a dog")
+
+
+def test_a_long_text_is_scored_in_pieces(text: Path, tmp_path: Path) -> None:
+    for kind in ("lstm", "transformer"):
+        predictor = train(config(text, kind), tmp_path / kind)
+        long = "the cat sat " * 900
+        (found,) = predictor.predict([long])
+        assert len(found.log_probs) == 2701
+        assert math.isfinite(found.log_prob)
+        if kind == "lstm":
+            ids = torch.tensor([[*predictor.encoding.ids(long), predictor.encoding.end]])
+            whole = predictor.stepper.token_log_probs(ids, torch.tensor([2701]))
+            assert found.log_prob == pytest.approx(float(whole.sum()), rel=1e-4)
+
+
+def test_two_models_are_compared_line_by_line(text: Path, tmp_path: Path) -> None:
+    predictors = [train(config(text, kind), tmp_path / kind) for kind in ("lstm", "transformer")]
+    answers = [predictor.answers(text, "perplexity") for predictor in predictors]
+    assert answers[0].right == answers[1].right
+    for predictor, given in zip(predictors, answers, strict=True):
+        wanted = predictor.evaluate(text).scores
+        assert float(given.measure(given.right, given.given)) == pytest.approx(wanted["perplexity"], rel=1e-5)
+        bits = predictor.answers(text, "bits_per_byte")
+        assert float(bits.measure(bits.right, bits.given)) == pytest.approx(wanted["bits_per_byte"], rel=1e-5)
+    with pytest.raises(DataError, match="a language model has no 'accuracy'"):
+        predictors[0].answers(text, "accuracy")
+    assert "a language model of kind lstm over whitespace" in predictors[0].describe(3)[0]
+
+
+def test_fine_tuning_starts_from_the_old_weights_and_vocabulary(text: Path, tmp_path: Path) -> None:
+    train(config(text), tmp_path / "old")
+    other = tmp_path / "other.txt"
+    other.write_text("the zebra sat\n" * 30, encoding="utf-8")
+    LmApplication().train(config(other), tmp_path / "new", SilentReporter(), start_from=tmp_path / "old")
+    new = LmApplication().load(tmp_path / "new")
+    assert isinstance(new, LmPredictor)
+    assert "zebra" not in new.encoding.vocabulary
+    assert "cat" in new.encoding.vocabulary
+    with pytest.raises(CheckpointError, match="holds a model of another make"):
+        LmApplication().train(config(other, "gru"), tmp_path / "x", SilentReporter(), start_from=tmp_path / "old")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"data": {"unit": "file"}}, "data.unit = 'file' makes line ends tokens, and tokenizer.kind = 'words' drops"),
+        ({"data": {"dev_share": 0.6, "test_share": 0.5}}, "leave nothing to train on"),
+        ({"data": {"test": "t", "test_share": 0.5}}, "leave one of them out"),
+        ({"data": {"folds": 3}}, "a text is no such"),
+        ({"model": {"kind": "lstm", "encoder": {"bidirectional": True}}}, "sees the tokens that are to be predicted"),
+        ({"model": {"kind": "convolution", "encoder": {"kind": "convolution"}}}, "padding = 'same' sees the tokens"),
+        ({"model": {"kind": "transformer", "encoder": {"causal": False}}}, "does not go with objective.kind = 'next'"),
+        ({"objective": {"kind": "masked"}, "model": {"kind": "feed-forward"}}, "needs an encoder that can look both"),
+        ({"objective": {"kind": "masked"}, "batches": {"order": "contiguous"}}, "reads pieces whole"),
+        ({"training": {"metric": "accuracy"}}, "is no score of a language model"),
+        (
+            {"model": {"kind": "transformer", "encoder": {"positions": "learned", "max_length": 64}}},
+            "learned positions are fewer than the 65",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        configs.parse(LmConfig, values)
+
+
+def test_settings_import_no_torch() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, catena.tasks.lm.settings as s; s.LmConfig(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
