@@ -81,6 +81,16 @@ def log_values(weight: Tensor, initial: Tensor, final: Tensor, arrays: Sequence[
     return torch.from_numpy(log_z).to(weight.dtype)
 
 
+def best_values(weight: Tensor, initial: Tensor, final: Tensor, arrays: Sequence[Any]) -> Tensor:
+    """The score of the best path, for each row, over a graph of arrays. No gradient."""
+    wide = _wide(weight, initial, final)
+    best = np.empty(len(wide[0]))
+    for r in range(len(best)):
+        there, _ = distances(wide[0][r], wide[1][r], arrays, best=True, backwards=False)
+        best[r] = (there + wide[2][r]).max(initial=-np.inf)
+    return torch.from_numpy(best).to(weight.dtype)
+
+
 @torch.library.custom_op("catena::lattice_log_value", mutates_args=())
 def log_value(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]) -> Tensor:
     """:func:`log_values` as an operator."""

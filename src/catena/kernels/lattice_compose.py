@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int64, njit
+from numba import float64, int64, njit
 
-from catena.kernels.lattice_graph import I1, when_needed
+from catena.kernels.lattice_graph import F1, I1, on_a_way, when_needed
 
 FREE = -1
 
@@ -55,8 +55,8 @@ def _rehashed(keys: Any, numbers: Any) -> tuple[Any, Any]:
     return new_keys, new_numbers
 
 
-@when_needed(I1, I1, I1, I1, I1, I1, I1, I1, I1, I1, I1, int64)
-def composed(
+@njit(nogil=True)
+def _composed(
     a_starts: Any, a_labels: Any, a_targets: Any, a_silent: Any, a_stuck: Any, a_begins: Any,
     b_starts: Any, b_labels: Any, b_targets: Any, b_fails: Any, b_begins: Any, limit: int,
 ) -> Any:  # fmt: skip
@@ -119,6 +119,98 @@ def composed(
             n_arcs += 1
         here += 1
     return states[:n_states], arcs[:n_arcs]
+
+
+@when_needed(I1, I1, I1, I1, I1, I1, I1, I1, I1, I1, I1, int64)
+def composed(
+    a_starts: Any, a_labels: Any, a_targets: Any, a_silent: Any, a_stuck: Any, a_begins: Any,
+    b_starts: Any, b_labels: Any, b_targets: Any, b_fails: Any, b_begins: Any, limit: int,
+) -> Any:  # fmt: skip
+    """:func:`_composed`, to be called from Python."""
+    return _composed(
+        a_starts, a_labels, a_targets, a_silent, a_stuck, a_begins, b_starts, b_labels, b_targets, b_fails, b_begins,
+        limit,
+    )  # fmt: skip
+
+
+@njit(nogil=True)
+def _chances(weights: Any, zero: float) -> Any:
+    """Where weights are not zero."""
+    found = np.empty(len(weights), np.int64)
+    n = 0
+    for q in range(len(weights)):
+        if weights[q] != zero:
+            found[n] = q
+            n += 1
+    return found[:n]
+
+
+@njit(nogil=True)
+def _silent_states(starts: Any, labels: Any, final: Any, zero: float) -> tuple[Any, Any]:
+    """1 where a state has an arc with label 0, and where it has such arcs alone and is not final."""
+    n = len(starts) - 1
+    silent, stuck = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for q in range(n):
+        count = 0
+        for i in range(starts[q], starts[q + 1]):
+            count += labels[i] == 0
+        silent[q] = count > 0
+        stuck[q] = count == starts[q + 1] - starts[q] and final[q] == zero
+    return silent, stuck
+
+
+@when_needed(I1, I1, I1, I1, I1, F1, F1, F1, I1, I1, I1, I1, I1, F1, F1, F1, float64, int64)
+def composed_sums(
+    a_starts: Any, a_labels: Any, a_targets: Any, a_arcs: Any, a_input: Any, a_weight: Any, a_initial: Any,
+    a_final: Any, b_starts: Any, b_labels: Any, b_targets: Any, b_arcs: Any, b_output: Any, b_weight: Any,
+    b_initial: Any, b_final: Any, zero: float, limit: int,
+) -> Any:  # fmt: skip
+    """The whole composition of two machines without failure arcs whose weights are multiplied by +.
+
+    Args:
+        a_arcs: the arc at each place of the sorted arcs; ``a_input`` and ``a_weight`` are in the order of arcs.
+        zero: the weight of what is impossible.
+
+    Returns (number of states before trimming, source, target, input, output, weight, initial, final). Beyond the
+    limit the number is 0.
+    """
+    silent, stuck = _silent_states(a_starts, a_labels, a_final, zero)
+    begin_a, begin_b = _chances(a_initial, zero), _chances(b_initial, zero)
+    states, arcs = _composed(
+        a_starts, a_labels, a_targets, silent, stuck, begin_a, b_starts, b_labels, b_targets,
+        np.full(len(b_final), -1, np.int64), begin_b, limit,
+    )  # fmt: skip
+    n, n_begins = len(states), len(begin_a) * len(begin_b)
+    begins, ends, final = np.zeros(n, np.int64), np.zeros(n, np.int64), np.empty(n)
+    for q in range(n):
+        begins[q] = q < n_begins
+        final[q] = a_final[states[q, 0]] + b_final[states[q, 1]]
+        ends[q] = final[q] != zero
+    kept = on_a_way(arcs[:, 3].copy(), arcs[:, 4].copy(), begins, ends)
+    number, n_kept = np.empty(n, np.int64), 0
+    initial = np.full(n, zero)
+    for q in range(n):
+        number[q] = n_kept
+        if kept[q]:
+            final[n_kept] = final[q]
+            if q < n_begins:
+                initial[n_kept] = a_initial[states[q, 0]] + b_initial[states[q, 1]]
+            n_kept += 1
+    columns, weight, n_arcs = np.empty((4, len(arcs)), np.int64), np.empty(len(arcs)), 0
+    for i in range(len(arcs)):
+        left, right, p, q = arcs[i, 0], arcs[i, 1], arcs[i, 3], arcs[i, 4]
+        if kept[p] and kept[q]:
+            columns[0, n_arcs], columns[1, n_arcs] = number[p], number[q]
+            columns[2, n_arcs] = a_input[a_arcs[left]] if left >= 0 else 0
+            columns[3, n_arcs] = b_output[b_arcs[right]] if right >= 0 else 0
+            weight[n_arcs] = (a_weight[a_arcs[left]] if left >= 0 else 0.0) + (
+                b_weight[b_arcs[right]] if right >= 0 else 0.0
+            )
+            n_arcs += 1
+    return (
+        n, columns[0, :n_arcs], columns[1, :n_arcs], columns[2, :n_arcs], columns[3, :n_arcs], weight[:n_arcs],
+        initial[:n_kept], final[:n_kept],
+    )  # fmt: skip
 
 
 @njit(nogil=True)

@@ -146,8 +146,8 @@ def _reached(target: Any, starts: Any, arcs: Any, seen: Any) -> None:
                 n_waiting += 1
 
 
-@when_needed(I1, I1, I1, I1)
-def useful(source: Any, target: Any, begins: Any, ends: Any) -> Any:
+@njit(nogil=True)
+def on_a_way(source: Any, target: Any, begins: Any, ends: Any) -> Any:
     """1 for each state on some way from a state where ``begins`` is 1 to one where ``ends`` is 1, else 0."""
     n = len(begins)
     forward, backward = begins.copy(), ends.copy()
@@ -156,3 +156,9 @@ def useful(source: Any, target: Any, begins: Any, ends: Any) -> Any:
     starts, arcs = grouped(target, n)
     _reached(source, starts, arcs, backward)
     return forward * backward
+
+
+@when_needed(I1, I1, I1, I1)
+def useful(source: Any, target: Any, begins: Any, ends: Any) -> Any:
+    """:func:`on_a_way`, to be called from Python."""
+    return on_a_way(source, target, begins, ends)

@@ -13,6 +13,7 @@ from catena.structure.automaton.build import edit_model, from_arcs, from_string
 from catena.structure.automaton.compose import compose, intersect
 from catena.structure.automaton.distance import total
 from catena.structure.automaton.rational import closure
+from catena.structure.backend import use_backend
 from catena.structure.semirings import Counting, Expectation, KBest, Log, Max, Real, Tropical
 from tests.oracle.automata import Plain, alignments, log_add, paths, table
 from tests.structure.automaton.machines import built, listed, near, plain_machines, same_tables
@@ -37,6 +38,30 @@ def test_each_pair_of_paths_is_one_path_of_the_composition(a: Plain, b: Plain) -
     for read, written, score in expected:
         lists.setdefault((read, written), []).append(score)
     assert same_tables(table(paths(listed(found), 12), log_add), {k: log_add(v) for k, v in lists.items()})
+
+
+@pytest.mark.parametrize("semiring", [Log(), Max(), Tropical()], ids=lambda s: type(s).__name__)
+@settings(max_examples=60)
+@given(a=plain_machines(most_arcs=8), b=plain_machines(most_arcs=8))
+def test_in_one_go_and_step_by_step_give_the_same_machine(semiring, a: Plain, b: Plain) -> None:
+    first, second = built(a, semiring), built(b, semiring)
+    found = compose(first, second)
+    with use_backend("reference"):
+        expected = compose(first, second)
+    assert listed(found) == listed(expected)
+    assert found.weight.dtype == expected.weight.dtype
+
+
+def test_in_one_go_float32_stays_float32_and_gradients_take_the_other_way() -> None:
+    x, model = from_string("ab", dtype=torch.float32), edit_model("ab", -4.0, -3.0, -2.0, dtype=torch.float32)
+    found = compose(x, model)
+    assert found.weight.dtype == found.initial.dtype == found.final.dtype == torch.float32
+    weight = model.weight.clone().requires_grad_()
+    other = compose(x, model.with_weights(weight, model.initial, model.final))
+    assert other.weight.requires_grad
+    assert listed(found) == listed(other.detach())
+    with pytest.raises(LimitError, match="more than limit=2 states"):
+        compose(x, model, limit=2)
 
 
 @settings(max_examples=60)

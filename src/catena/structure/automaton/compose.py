@@ -8,6 +8,7 @@ accepting path are kept.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,14 +16,16 @@ import torch
 from torch import Tensor
 
 from catena.errors import LimitError, ShapeError
-from catena.kernels.lattice_compose import composed
+from catena.kernels.lattice_compose import composed, composed_sums
 from catena.kernels.lattice_graph import useful
+from catena.kernels.ops import wants_gradient
 from catena.structure.automaton.failures import expand_failures, failed_finals, failure_targets, failure_weights
 from catena.structure.automaton.segments import with_one
 from catena.structure.automaton.topology import Array, Topology
 from catena.structure.automaton.value import EPSILON, Automaton, check_same_semiring
 from catena.structure.automaton.weights import nonzero
-from catena.structure.semirings import Semiring
+from catena.structure.backend import kernels_serve
+from catena.structure.semirings import Log, Max, Semiring, Tropical
 
 MOST_STATES = 50_000_000
 
@@ -64,6 +67,8 @@ def compose(a: Automaton, b: Automaton, limit: int = MOST_STATES) -> Automaton:
     if a.has_failures and a.is_acceptor and not b.has_failures:
         return _swapped(compose(_swapped(b), a, limit))
     a = expand_failures(a)
+    if _is_plain(a, b):
+        return _in_one_go(a, b, limit)
     targets, chain = np.full(b.n_states, -1, np.int64), []
     if b.has_failures:
         targets, failure_arcs = failure_targets(b)
@@ -106,15 +111,45 @@ def _paired(a: Automaton, b: Automaton, failures: Array, limit: int) -> Pairs:
     )  # fmt: skip
     n_begins = len(from_a) * len(from_b)
     if len(states) < n_begins:
-        raise LimitError(
-            f"the composition of machines with {a.n_states} and {b.n_states} states has more than limit={limit} "
-            "states: give a higher limit, or make the machines smaller first (determinise, minimise)"
-        )
+        raise _too_large(a, b, limit)
     begins = np.zeros(len(states), np.int64)
     begins[:n_begins] = 1
     i, j, depth, source, target = np.ascontiguousarray(arcs.T)
     i, j = np.append(left.arcs, -1)[i], np.append(right.arcs, -1)[j]
     return Pairs(states[:, 0], states[:, 1], begins, source, target, i, j, depth)
+
+
+def _too_large(a: Automaton, b: Automaton, limit: int) -> LimitError:
+    return LimitError(
+        f"the composition of machines with {a.n_states} and {b.n_states} states has more than limit={limit} states: "
+        "give a higher limit, or make the machines smaller first (determinise, minimise)"
+    )
+
+
+def _is_plain(a: Automaton, b: Automaton) -> bool:
+    """Whether weights are numbers that ⊗ adds, none of which a gradient may be asked for."""
+    if type(a.semiring) not in (Log, Max, Tropical) or b.has_failures or a.weight.dim() > 1 or b.weight.dim() > 1:
+        return False
+    tensors = (a.weight, a.initial, a.final, b.weight, b.initial, b.final)
+    same = all(x.dtype == a.weight.dtype for x in tensors)
+    return same and kernels_serve(*tensors) and not wants_gradient(*tensors)
+
+
+def _in_one_go(a: Automaton, b: Automaton, limit: int) -> Automaton:
+    semiring, dtype = a.semiring, a.weight.dtype
+    zero = math.inf if type(semiring) is Tropical else -math.inf
+    left, right = a.topology.by_output, b.topology.by_input
+    weights = [
+        x.detach().double().contiguous().numpy() for x in (a.weight, a.initial, a.final, b.weight, b.initial, b.final)
+    ]
+    n, source, target, read, written, *found = composed_sums(
+        left.starts, left.labels, left.targets, left.arcs, a.topology.input, *weights[:3],
+        right.starts, right.labels, right.targets, right.arcs, b.topology.output, *weights[3:], zero, limit,
+    )  # fmt: skip
+    if n < (weights[1] != zero).sum() * (weights[4] != zero).sum():
+        raise _too_large(a, b, limit)
+    weight, initial, final = (torch.from_numpy(x).to(dtype) for x in found)
+    return Automaton.trusted(Topology(source, target, read, written, len(found[2])), weight, initial, final, semiring)
 
 
 def _chosen(semiring: Semiring, x: Tensor, at: Array, y: Tensor, bt: Array) -> Tensor:

@@ -196,16 +196,15 @@ def _may_be_differentiated(machine: Automaton) -> bool:
 
 
 def _kernel_total(best: bool, topology: Topology, weight: Tensor, initial: Tensor, final: Tensor) -> Tensor:
-    from catena.kernels.lattice import log_value, log_values
+    from catena.kernels.lattice import best_values, log_value, log_values
     from catena.kernels.ops import wants_gradient
 
     if wants_gradient(weight, initial, final):
         return _Total.apply(weight, initial, final, topology, best)[0]
-    if best:
-        return _both(True)(weight, initial, final, topology.graph_tensors)[0]
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0:
-        return log_value(weight, initial, final, topology.graph_tensors)
-    return log_values(weight, initial, final, topology.graph_arrays)
+        tensors = topology.graph_tensors
+        return _both(True)(weight, initial, final, tensors)[0] if best else log_value(weight, initial, final, tensors)
+    return (best_values if best else log_values)(weight, initial, final, topology.graph_arrays)
 
 
 def _both(best: bool) -> Any:
