@@ -157,19 +157,22 @@ class Endings(NamedTuple):
 def _ranked(tree: Tree, endings: list[Endings], live: Float[Tensor, "b k"], ranking: Ranking) -> Found:
     """The best of each row: finished ones, then those cut off. Each is told once, though several groups may find it."""
     prefixes, length = tree.read(), len(tree)
-    slots = torch.arange(live.shape[1], device=live.device).expand(live.shape)
-    parts = [*endings, Endings(live / (ranking.normalise(length) if length else 1.0), live, slots)]
+    own = torch.arange(live.shape[1], device=live.device).expand(live.shape)
+    parts = [*endings, Endings(live / (ranking.normalise(length) if length else 1.0), live, own)]
     steps = [t for t, part in enumerate(parts) for _ in range(part.scores.shape[1])]
-    scores, log_probs, slots = (torch.cat(columns, dim=1).cpu() for columns in zip(*parts, strict=True))
-    n = scores.shape[1] - live.shape[1]
-    finished, cut = (x.argsort(dim=1, descending=True, stable=True) for x in (scores[:, :n], scores[:, n:]))
+    columns = [torch.cat(column, dim=1).cpu() for column in zip(*parts, strict=True)]
+    n = len(steps) - live.shape[1]
+    finished, cut = (
+        x.argsort(dim=1, descending=True, stable=True) for x in columns[0].split((n, live.shape[1]), dim=1)
+    )
     found: Found = []
     for row, places in enumerate(torch.cat((finished, n + cut), dim=1).tolist()):
+        scores, log_probs, slots = (column[row].tolist() for column in columns)
         told: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
-        for i in places:
-            score, log_prob, slot = float(scores[row, i]), float(log_probs[row, i]), int(slots[row, i])
-            if score > NEVER and len(told) < ranking.n_best:
-                ids = prefixes.of(row, steps[i], slot)
-                told.setdefault((ids, i < n), Hypothesis(ids, log_prob, score, i < n))
+        for i in (i for i in places if scores[i] > NEVER):
+            ids = prefixes.of(row, steps[i], slots[i])
+            told.setdefault((ids, i < n), Hypothesis(ids, log_probs[i], scores[i], i < n))
+            if len(told) == ranking.n_best:
+                break
         found.append(list(told.values()))
     return found

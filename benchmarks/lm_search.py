@@ -1,0 +1,120 @@
+"""What searches cost beside the models they ask: each against greedy search on the same model, step by step.
+
+    python benchmarks/lm_search.py [--steps 60] [--rounds 7] [--threads 1] [--only lstm transformer table]
+
+All contestants of a model run in turn in one process, so that a busy machine slows them alike; a figure is the median
+over rounds of the processor time of a step, and a ratio the median of the ratios of each round. No search may end
+early: the end is forbidden until the last step. The models are untrained; their sizes are what costs time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from catena.data.vocabulary import Vocabulary
+from catena.decoding.beam import beam
+from catena.decoding.constrained import Constrained
+from catena.decoding.diverse import diverse_beam
+from catena.decoding.filters import min_p, nucleus, temperature, top_k, typical
+from catena.decoding.greedy import greedy
+from catena.decoding.machine import MachineAcceptor
+from catena.decoding.phrases import without_phrases
+from catena.decoding.sample import sample
+from catena.decoding.stepper import Stepper
+from catena.decoding.stochastic import stochastic_beam
+from catena.decoding.table import TableStepper
+from catena.lm.base import SPECIALS
+from catena.lm.neural_build import build_neural
+from catena.lm.neural_settings import LstmModel, TransformerModel
+
+WANTED = {"beam 8": 3.0}
+"""At most so many times greedy search, at batch 1."""
+
+
+def vocabulary(v: int) -> Vocabulary:
+    names = [f"w{i}" for i in range(v - len(SPECIALS) - 2)]
+    return Vocabulary(names, counts=[1] * len(names), specials=SPECIALS)
+
+
+def lstm() -> Stepper[Any]:
+    """Two layers of 256 units, 10,000 words."""
+    return build_neural(LstmModel(), vocabulary(10_000), [1] * 10_000).eval()
+
+
+def transformer() -> Stepper[Any]:
+    """The default Transformer decoder, 10,000 words."""
+    return build_neural(TransformerModel(), vocabulary(10_000), [1] * 10_000).eval()
+
+
+def table() -> Stepper[Any]:
+    """A lookup in 1,000 words: the model costs next to nothing, so this is the searches alone."""
+    return TableStepper(torch.randn(1_000).log_softmax(dim=0), end=0)
+
+
+MODELS: dict[str, Callable[[], Stepper[Any]]] = {"lstm": lstm, "transformer": transformer, "table": table}
+
+
+def searches(stepper: Stepper[Any], steps: int) -> dict[str, Callable[[], object]]:
+    """Every search with its usual options, for one prompt."""
+    least, state = steps - 1, stepper.start(1)
+    draw = torch.Generator().manual_seed(1)
+    shorter = Constrained(stepper, MachineAcceptor(without_phrases([[7, 8], [9]], stepper.v), stepper.v))
+    found: dict[str, Callable[[], object]] = {"greedy": partial(greedy, stepper, state, steps, least)}
+    for width in (1, 4, 8, 16):
+        found[f"beam {width}"] = partial(beam, stepper, state, width, steps, least)
+    found["beam 8, forbidden words"] = lambda: beam(shorter, shorter.start(1), 8, steps, least)
+    found["diverse 4 x 2"] = lambda: diverse_beam(stepper, state, 8, 4, steps, min_length=least)
+    found["stochastic 8"] = lambda: stochastic_beam(stepper, state, draw, 8, steps, min_length=least)
+    for name, filters in {
+        "sample": [],
+        "temperature": [partial(temperature, t=0.8)],
+        "top-k 50": [partial(top_k, k=50)],
+        "nucleus 0.9": [partial(nucleus, p=0.9)],
+        "typical 0.9": [partial(typical, p=0.9)],
+        "min-p 0.05": [partial(min_p, p=0.05)],
+    }.items():
+        found[name] = partial(sample, stepper, state, draw, steps, filters, least)
+    return found
+
+
+def measure(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(rounds + 1):
+        for name, run in runs.items():
+            began = time.process_time()
+            run()
+            if number:  # the first round warms up
+                times[name].append(time.process_time() - began)
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", nargs="*", choices=MODELS, default=list(MODELS))
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    for name in arguments.only:
+        torch.manual_seed(1)
+        stepper = MODELS[name]()
+        times = measure(searches(stepper, arguments.steps), arguments.rounds)
+        print(f"\n{name}: {MODELS[name].__doc__} One prompt, {arguments.steps} steps, {arguments.threads} thread(s)")
+        print(f"{'search':26} {'ms a step':>10} {'x greedy':>9}  at most")
+        for search, found in times.items():
+            ratio = statistics.median(a / b for a, b in zip(found, times["greedy"], strict=True))
+            wanted = WANTED.get(search) if name != "table" else None
+            mark = "" if wanted is None else f"{wanted:.1f} {'kept' if ratio <= wanted else 'MISSED'}"
+            print(f"{search:26} {1e3 * statistics.median(found) / arguments.steps:10.3f} {ratio:9.2f}  {mark}")
+
+
+if __name__ == "__main__":
+    main()
