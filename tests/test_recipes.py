@@ -33,9 +33,10 @@ def test_the_command_of_a_recipe_is_one_that_the_command_line_takes(name: str) -
     lines = re.search(r"^#   (catena (?:.*\\\n)*.*)$", heading, re.MULTILINE)
     assert lines, f"{name} has no command"
     words = shlex.split(re.sub(r"\\\n# *", "", lines[1]))
-    assert words[:3] == ["catena", "train", "classify"]
+    task = task_of_config(recipe_path(name)).name
+    assert words[:3] == ["catena", "train", task]
     assert words[words.index("-c") + 1] == name
-    schema = TASKS["classify"].config_class()
+    schema = TASKS[task].config_class()
     keys, rest = take_keys(schema, TrainFlags, words[2:], {})
     assert {key.dotted for key, _ in keys} <= {"data.dev", "data.test"}
     assert not [word for word in rest if word.startswith("--") and word not in ("--seeds", "--config")]

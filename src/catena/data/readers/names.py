@@ -107,8 +107,8 @@ def labels_of(value: Any, separator: str | None, class_names: Sequence[str] = ()
 
 
 def whole_text(value: Any) -> str:
-    """The value if it is a string that can be written as UTF-8, or a list of such, its lines; raises ValueError with the
-    reason otherwise."""
+    """The value if it is a string that can be written as UTF-8, or a list of such, its lines joined; raises ValueError
+    with the reason otherwise."""
     if isinstance(value, (list, tuple)) and value and all(isinstance(line, str) for line in value):
         value = "\n".join(value)
     if not isinstance(value, str):

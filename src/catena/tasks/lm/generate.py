@@ -1,0 +1,172 @@
+"""Write text with a language model: go on with prompts by any search, under wishes that every text fulfils."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from catena.data.vocabulary import UNK
+from catena.decoding.acceptor import Acceptor, All
+from catena.decoding.build import prepared, search, stream
+from catena.decoding.combine import shallow_fusion
+from catena.decoding.constrained import Constrained
+from catena.decoding.hypothesis import Hypothesis
+from catena.decoding.machine import MachineAcceptor
+from catena.decoding.phrases import with_phrase, without_phrases
+from catena.decoding.pieces import PieceAcceptor
+from catena.decoding.settings import SearchLimits
+from catena.decoding.stepper import Stepper
+from catena.errors import ConfigError, DataError
+from catena.structure.automaton.regex import from_regex
+from catena.tasks.lm.encoding import LmEncoding
+from catena.tasks.lm.predictor import LmPredictor
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What every text that is written must be like, without its prompt.
+
+    Args:
+        words: phrases that must each occur.
+        without: phrases that must not occur.
+        pattern: a regular expression that must match the whole text.
+    """
+
+    words: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    pattern: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.words or self.without or self.pattern is not None)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text that goes on from a prompt."""
+
+    prompt: str
+    text: str
+    hypothesis: Hypothesis
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Another model that has a say in what is written: its log-probabilities count ``weight`` times."""
+
+    model: LmPredictor
+    weight: float
+
+
+class Writer:
+    """A language model that writes, by one search.
+
+    Args:
+        wishes: what all that is written must be like.
+        fused: a second model over the same vocabulary.
+    """
+
+    def __init__(
+        self, model: LmPredictor, settings: SearchLimits, wishes: Wishes | None = None, fused: Fused | None = None
+    ) -> None:
+        self.model, self.settings = model, settings
+        stepper: Stepper[Any] = model.stepper
+        if fused is not None:
+            _check_same_vocabulary(model, fused.model)
+            stepper = shallow_fusion(stepper, fused.model.stepper, fused.weight)
+        self._reader = prepared(settings, stepper)
+        self._acceptor = acceptor_of(wishes, model.encoding) if wishes else None
+
+    def write(self, prompts: Sequence[str], generator: torch.Generator) -> list[list[Written]]:
+        """The texts for each prompt, best first, or in the order they were drawn."""
+        if not prompts:
+            return []
+        stepper, state = self._begun(prompts)
+        found = search(self.settings, stepper, state, generator)
+        return [
+            [Written(prompt, self.model.text(self._shown(one.ids)), one) for one in row]
+            for prompt, row in zip(prompts, found, strict=True)
+        ]
+
+    def stream(self, prompt: str, generator: torch.Generator) -> Iterator[str]:
+        """The text for one prompt, piece by piece as it is chosen."""
+        stepper, state = self._begun([prompt])
+        ids: list[int] = []
+        shown = ""
+        for (id,) in stream(self.settings, stepper, state, generator):
+            if id is None or id == self.model.encoding.end:
+                return
+            ids.append(id)
+            text = self.model.text(ids)
+            if text.startswith(shown) and not text.endswith("\N{REPLACEMENT CHARACTER}"):  # half a character of bytes
+                yield text[len(shown) :]
+                shown = text
+
+    def _begun(self, prompts: Sequence[str]) -> tuple[Stepper[Any], Any]:
+        """The stepper and its state after the prompts."""
+        encoding, device = self.model.encoding, self.model.device
+        listed = [encoding.ids(prompt) for prompt in prompts]
+        lengths = torch.tensor([len(ids) for ids in listed], dtype=torch.long, device=device)
+        ids = torch.full((len(listed), max(map(len, listed))), encoding.end, device=device)
+        for row, own in zip(ids, listed, strict=True):
+            row[: len(own)] = torch.tensor(own, dtype=torch.long)
+        state = self._reader.extend(self._reader.start(len(listed)), ids, lengths)
+        if self._acceptor is None:
+            return self._reader, state
+        constrained = Constrained(self._reader, self._acceptor, self.settings.max_length)
+        return constrained, constrained.after(state, len(listed))
+
+    def _shown(self, ids: Sequence[int]) -> Sequence[int]:
+        return ids[:-1] if ids and ids[-1] == self.model.encoding.end else ids
+
+
+def acceptor_of(wishes: Wishes, encoding: LmEncoding) -> Acceptor:
+    """The set of sequences that fulfil the wishes."""
+    v = len(encoding.vocabulary)
+    parts: list[Acceptor] = [MachineAcceptor(with_phrase(_phrase(text, encoding), v), v) for text in wishes.words]
+    if wishes.without:
+        unwanted = [_phrase(text, encoding) for text in wishes.without]
+        parts.append(MachineAcceptor(without_phrases(unwanted, v), v))
+    if wishes.pattern is not None:
+        first, later = pieces(encoding)
+        alphabet = sorted(set().union(*first, *later))
+        parts.append(PieceAcceptor(from_regex(wishes.pattern, alphabet), later, first))
+    return parts[0] if len(parts) == 1 else All(parts, in_turn=len(parts) == len(wishes.words))
+
+
+def pieces(encoding: LmEncoding) -> tuple[list[str], list[str]]:
+    """What each id adds to a text, where it is the first and where others stand before it; specials add nothing."""
+    vocabulary, join = encoding.vocabulary, encoding.tokeniser.join
+    names = vocabulary.symbols
+    if encoding.tokeniser.settings.kind == "bytes":
+        raise ConfigError("a pattern is made of characters, and this model writes bytes: train one on characters")
+    ordinary = range(len(vocabulary.specials), len(vocabulary))
+    filler = names[max(ordinary, key=lambda id: (names[id].isalnum(), vocabulary.counts[id]))] if ordinary else ""
+    before = join([filler])
+    first, later = [""] * len(names), [""] * len(names)
+    for id in ordinary:
+        both = join([filler, names[id]])
+        first[id], later[id] = join([names[id]]), both[len(before) :] if both.startswith(before) else ""
+    return first, later
+
+
+def _phrase(text: str, encoding: LmEncoding) -> list[int]:
+    ids = encoding.ids(text)
+    if not ids or UNK in ids:
+        unknown = [token for token, id in zip(encoding.tokeniser.tokens(text), ids, strict=True) if id == UNK]
+        raise DataError(
+            f"a phrase must be of known words, and {text!r} "
+            + (f"has {', '.join(map(repr, unknown))}, which the model does not know" if unknown else "is empty")
+        )
+    return ids
+
+
+def _check_same_vocabulary(model: LmPredictor, other: LmPredictor) -> None:
+    a, b = model.encoding.vocabulary, other.encoding.vocabulary
+    if a.symbols != b.symbols:
+        raise ConfigError(
+            f"two models that write together need the same vocabulary, and these have {len(a):,} and {len(b):,} "
+            f"symbols, not all alike: train the second on the same text with the same tokenizer and vocabulary settings"
+        )
