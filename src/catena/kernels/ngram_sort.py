@@ -133,3 +133,32 @@ def linked(words: Any, first: Any, bases: Any, suffix: Any) -> int:
             if suffix[c] < 0:
                 return c
     return -1
+
+
+@when_needed(INTS, INTS, LONGS, int64, INTS)
+def spelled(words: Any, first: Any, bases: Any, k: int, rows: Any) -> None:
+    """All n-grams of length k, word by word. Time O(k · their number): ancestors only ever move on."""
+    above = bases[: k + 1].copy()
+    for g in range(bases[k], bases[k + 1]):
+        at, row = g, (g - bases[k]) * k
+        rows[row + k - 1] = words[g]
+        for j in range(k - 1, 0, -1):
+            while first[above[j] + 1] <= at:
+                above[j] += 1
+            at = above[j]
+            rows[row + j - 1] = words[at]
+
+
+@when_needed(INTS, INTS, INTS, int64, LONGS)
+def located(words: Any, first: Any, rows: Any, k: int, found: Any) -> int:
+    """The node of the first ``k - 1`` words of each row of ``k``, or -1. Returns how many are not there."""
+    missing = 0
+    for row in range(len(found)):
+        g = 0
+        for j in range(k - 1):
+            g = child(words, first, g, rows[row * k + j])
+            if g < 0:
+                missing += 1
+                break
+        found[row] = g
+    return missing

@@ -43,6 +43,16 @@ class Lexicon:
         hashed(blob, ends, keys)
         self._keys, self._values = _table(keys, np.arange(first, first + len(names), dtype=np.int32), len(names))
 
+    def with_marks(self, marks: dict[str, int]) -> tuple[NDArray[np.uint64], Ints]:
+        """The table of hashes and ids, in which these names have ids too."""
+        names = [name.encode() for name in marks]
+        keys = np.empty(len(names), np.uint64)
+        hashed(np.frombuffer(b"".join(names), np.uint8), np.cumsum([len(name) for name in names]), keys)
+        used = self._keys != 0
+        all_keys = np.concatenate((self._keys[used], keys))
+        values = np.concatenate((self._values[used], np.array(list(marks.values()), np.int32)))
+        return _table(all_keys, values, len(all_keys))
+
     def sentences(self, data: Bytes, begin: int, end: int, skip_blank: bool = False) -> Ints:
         """The ids of all lines, each after ``begin``, unless that is below 0, and before ``end``.
 

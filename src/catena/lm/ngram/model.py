@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -24,6 +24,9 @@ from catena.data.settings import VocabularySettings
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import DataError, ShapeError
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, LanguageModel
+from catena.lm.ngram.about import About
+from catena.lm.ngram.arpa import is_arpa, read_arpa, write_arpa
+from catena.lm.ngram.binary import load_binary, save_binary
 from catena.lm.ngram.counts import NgramCounts
 from catena.lm.ngram.estimators import ESTIMATORS, Estimator, to_trie
 from catena.lm.ngram.lexicon import Bytes, Lexicon
@@ -53,15 +56,6 @@ class Scored:
             raise DataError("the perplexity of a text without tokens has no value: give at least one sentence")
         mean = -self.log_prob / self.tokens
         return math.exp(mean) if mean < 700 else math.inf
-
-
-@dataclass(frozen=True)
-class About:
-    """How a model was made: the name of its estimator, whether its probabilities sum to one, and notes."""
-
-    estimator: str = ""
-    normalised: bool = True
-    notes: tuple[str, ...] = field(default=())
 
 
 class NgramModel(LanguageModel[Tensor]):
@@ -168,6 +162,26 @@ class NgramModel(LanguageModel[Tensor]):
         found = function(counts, kept)
         about = About(name, found.normalised, (*counts.notes, *found.notes))
         return cls(Packed.of(to_trie(counts, found, kept)), vocabulary, about)
+
+    def save(self, path: Path | str) -> None:
+        """Write one file, which :meth:`load` maps into memory."""
+        save_binary(Path(path), self.packed, self._vocabulary, self.about)
+
+    @classmethod
+    def load(cls, path: Path | str, verify: bool = True) -> NgramModel:
+        """Map a file that :meth:`save` wrote, or read an ARPA file, which may be compressed.
+
+        ``verify`` compares the checksum of a saved file, for which all of it is read once.
+        """
+        path = Path(path)
+        if is_arpa(path):
+            trie, vocabulary = read_arpa(path)
+            return cls(Packed.of(trie), vocabulary, About("arpa"))
+        return cls(*load_binary(path, verify))
+
+    def save_arpa(self, path: Path | str) -> None:
+        """Write a text file that other tools read; compressed if its name ends in ``.gz``."""
+        write_arpa(Path(path), self.packed.trie(), self._vocabulary)
 
     # --- as a stepper ----------------------------------------------------------------------------------------------
 

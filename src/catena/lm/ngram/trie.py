@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from catena.errors import LimitError
 from catena.kernels.ngram_estimate import compacted
+from catena.kernels.ngram_sort import spelled
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -63,11 +64,8 @@ class Shape:
     def spelled(self, k: int) -> Ints:
         """All n-grams of length ``k``, a row of words each."""
         low, high = self.grams(k)
-        rows, at = np.empty((high - low, k), np.int32), np.arange(low, high)
-        for i in range(k - 1, -1, -1):
-            rows[:, i] = self.words[at]
-            if i:
-                at = np.searchsorted(self.first[: self.bases[self.order] + 1], at, side="right") - 1
+        rows = np.empty((high - low, k), np.int32)
+        spelled(self.words, self.first, self.bases, k, rows.reshape(-1))
         return rows
 
     def compacted(self, kept: Flags) -> tuple[Shape, Ints]:

@@ -1,0 +1,17 @@
+"""How a model was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class About:
+    """The name of a model's estimator, whether its probabilities sum to one, and what was out of the ordinary.
+
+    ``notes`` are full sentences.
+    """
+
+    estimator: str = ""
+    normalised: bool = True
+    notes: tuple[str, ...] = ()

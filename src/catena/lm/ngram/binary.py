@@ -1,0 +1,128 @@
+"""A model as one file that is mapped into memory: it is ready at once, whatever its size.
+
+The file holds 32 bytes (magic, version, checksum of all that follows, length), a header in JSON, and five arrays:
+the names of words and where each ends, their counts, histories and slots. Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catena.data.vocabulary import Vocabulary
+from catena.errors import CatenaError, CheckpointError
+from catena.kernels.ngram_arpa import summed
+from catena.lm.ngram.about import About
+from catena.lm.ngram.packed import Packed
+
+MAGIC, VERSION = b"catNGRAM", 1
+HEAD = struct.Struct("<8sQQQ")
+ALIGNED = 64
+DTYPES = {"names": "<u1", "ends": "<i8", "counts": "<i8", "histories": "<i4", "slots": "<i4"}
+
+
+def checksum(data: np.ndarray) -> int:
+    """Of an array whose bytes are a multiple of eight."""
+    found = np.zeros(1, np.int64)
+    summed(data.reshape(-1).view(np.uint64), found)
+    return int(found[0])
+
+
+def save_binary(path: Path, packed: Packed, vocabulary: Vocabulary, about: About) -> None:
+    """Write beside the path first, so that there is the old file or the new one and never a half."""
+    names = [name.encode("utf-8", "surrogatepass") for name in vocabulary.symbols]
+    arrays: dict[str, np.ndarray] = {
+        "names": np.frombuffer(b"".join(names), np.uint8),
+        "ends": np.cumsum([len(name) for name in names], dtype=np.int64),
+        "counts": np.array(vocabulary.counts, np.int64),
+        "histories": packed.histories,
+        "slots": packed.slots,
+    }
+    head = {
+        "order": packed.order, "v": packed.v, "flat": packed.flat, "specials": list(vocabulary.specials[2:]),
+        "about": asdict(about), "sizes": {name: len(array) for name, array in arrays.items()},
+    }  # fmt: skip
+    text = json.dumps(head, ensure_ascii=True).encode()
+    text += b" " * (-(HEAD.size + len(text)) % ALIGNED)
+    body = b"".join([len(text).to_bytes(8, "little"), text])
+    body += b" " * (-(HEAD.size + len(body)) % ALIGNED)
+    beside = path.with_name(path.name + f".{os.getpid()}.part")
+    try:
+        with open(beside, "wb") as file:
+            file.write(bytes(HEAD.size) + body)
+            for name, array in arrays.items():
+                raw = np.ascontiguousarray(array, DTYPES[name])
+                raw.tofile(file)
+                file.write(bytes(-raw.nbytes % ALIGNED))
+            length = file.tell()
+        mapped = np.memmap(beside, np.uint8, "r+")
+        mapped[: HEAD.size] = np.frombuffer(HEAD.pack(MAGIC, VERSION, checksum(mapped[HEAD.size :]), length), np.uint8)
+        mapped.flush()
+        del mapped
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def load_binary(path: Path, verify: bool = True) -> tuple[Packed, Vocabulary, About]:
+    """Map a file. ``verify`` reads it once to compare its checksum, about a tenth of a second for a gigabyte."""
+    if sys.byteorder != "little":
+        raise CheckpointError(f"{path} holds little-endian numbers, which this machine does not read")
+    data = _mapped(path)
+    if len(data) < HEAD.size or data[: len(MAGIC)].tobytes() != MAGIC:
+        raise CheckpointError(f"{path} is not a binary n-gram model: check the path, or read it as an ARPA file")
+    _, version, wanted, length = HEAD.unpack(data[: HEAD.size].tobytes())
+    if version != VERSION:
+        raise CheckpointError(
+            f"{path} has version {version}, and this version of Catena reads {VERSION}: install a newer one"
+        )
+    if length != len(data):
+        raise CheckpointError(f"{path} must have {length:,} bytes, but it has {len(data):,}: copy it again")
+    if verify and checksum(data[HEAD.size :]) != wanted:
+        raise CheckpointError(f"{path} is damaged: its checksum is not the one it was written with, copy it again")
+    try:
+        head, arrays = _parts(data)
+        names = arrays["names"].tobytes()
+        ends = arrays["ends"].tolist()
+        symbols = [names[a:b].decode("utf-8", "surrogatepass") for a, b in zip([0, *ends][:-1], ends, strict=True)]
+        first = 2 + len(head["specials"])
+        counts = arrays["counts"].tolist()
+        vocabulary = Vocabulary(symbols[first:], counts[first:], head["specials"], counts[1])
+        about = About(**{**head["about"], "notes": tuple(head["about"]["notes"])})
+        return Packed(head["order"], head["v"], head["flat"], arrays["histories"], arrays["slots"]), vocabulary, about
+    except (ValueError, KeyError, TypeError, IndexError, CatenaError):
+        raise CheckpointError(f"{path} is damaged: its header cannot be read, copy it again") from None
+
+
+def _mapped(path: Path) -> np.ndarray:
+    """The bytes of a file, as memory that may be written to without changing the file."""
+    try:
+        if not path.stat().st_size:
+            return np.zeros(0, np.uint8)
+        return np.memmap(path, np.uint8, "c").view(np.ndarray)
+    except FileNotFoundError:
+        raise CheckpointError(f"there is no n-gram model {path}: check the name") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from None
+
+
+def _parts(data: np.ndarray) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    size = int.from_bytes(data[HEAD.size : HEAD.size + 8].tobytes(), "little")
+    head = json.loads(data[HEAD.size + 8 : HEAD.size + 8 + size].tobytes())
+    at = HEAD.size + 8 + size
+    at += -at % ALIGNED
+    arrays = {}
+    for name, dtype in DTYPES.items():
+        nbytes = head["sizes"][name] * np.dtype(dtype).itemsize
+        if nbytes < 0 or at + nbytes > len(data):
+            raise ValueError("arrays reach beyond the file")
+        arrays[name] = data[at : at + nbytes].view(dtype)
+        at += nbytes + -nbytes % ALIGNED
+    return head, arrays

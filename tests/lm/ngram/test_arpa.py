@@ -1,0 +1,161 @@
+"""ARPA files: written and read again, read as others write them, and refused with file and line."""
+
+from __future__ import annotations
+
+import gzip
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from catena.errors import DataError, FormatError
+from catena.lm.ngram.model import NgramModel
+from tests.lm.ngram.texts import orders, sentences, trained
+
+TEXT = ["the dog ran away", "the dog ran home", "a cat ran", "", "犬 走る 🐕", "the <unk> sat"]
+BACK_OFF = [
+    "modified-kneser-ney", "kneser-ney", "katz", "witten-bell", "absolute-discounting", "stupid-backoff",
+    "maximum-likelihood",
+]  # fmt: skip
+
+SMALL = """\
+\\data\\
+ngram 1=5
+ngram 2=3
+ngram 3=1
+
+\\1-grams:
+-1.0\t<unk>
+0\t<s>\t-0.5
+-0.7\t</s>
+-0.4\ta\t-0.3
+-0.6\tb\t-0.2
+
+\\2-grams:
+-0.1\t<s> a\t-0.25
+-0.2\ta b\t0
+-0.3\tb </s>
+
+\\3-grams:
+-0.05\t<s> a b
+
+\\end\\
+"""
+
+
+def log10(model: NgramModel, sentence: str) -> float:
+    return model.score([sentence])[0] / math.log(10)
+
+
+@pytest.mark.parametrize("name", ["a.arpa", "a.arpa.gz"])
+@pytest.mark.parametrize("estimator", BACK_OFF)
+def test_what_is_written_is_read_again(estimator, name, tmp_path):
+    model = NgramModel.train(TEXT, order=3, estimator=estimator)
+    model.save_arpa(tmp_path / name)
+    again = NgramModel.load(tmp_path / name)
+    assert again.vocabulary.symbols == model.vocabulary.symbols
+    states, same = np.arange(model.packed.n_states), np.arange(again.packed.n_states)
+    assert len(states) == len(same)
+    wanted, found = model.packed.spread(states), again.packed.spread(same)
+    assert (np.isneginf(found) == np.isneginf(wanted)).all()
+    assert np.exp(found) == pytest.approx(np.exp(wanted), abs=1e-6)
+
+
+@given(text=sentences, order=orders)
+@settings(max_examples=20)
+def test_any_text_survives(text, order, tmp_path_factory):
+    path = tmp_path_factory.mktemp("arpa") / "a"
+    model = trained(text, order)
+    model.save_arpa(path)
+    again = NgramModel.load(path)
+    asked = ["a b c", "", "c c c c c", "a zebra b"]
+    assert again.score(asked) == pytest.approx(model.score(asked), abs=1e-4)
+    path.unlink()
+
+
+def test_a_file_is_scored_as_backing_off_says(tmp_path):
+    path = tmp_path / "a.arpa"
+    path.write_text(SMALL)
+    model = NgramModel.load(path)
+    assert log10(model, "a b") == pytest.approx(-0.1 - 0.05 - 0.3, abs=1e-6)  # "a b" has no weight to pay
+    assert log10(model, "b") == pytest.approx(-0.5 - 0.6 - 0.3, abs=1e-6)
+    assert log10(model, "a a") == pytest.approx(-0.1 + (-0.25 - 0.3 - 0.4) + (-0.3 - 0.7), abs=1e-6)
+    assert log10(model, "zebra") == pytest.approx((-0.5 - 1.0) + -0.7, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change", [("\t", " "), ("\n", "\r\n"), ("\n\n", "\n \n\n"), ("-0.25", "-2.5E-1"), ("<unk>", "<UNK>")]
+)
+def test_files_of_other_tools_are_read(change, tmp_path):
+    path = tmp_path / "a.arpa"
+    path.write_text("\n" + SMALL.replace(*change), newline="")
+    assert log10(NgramModel.load(path), "a a b zebra") == pytest.approx(
+        -0.1 + (-0.25 - 0.3 - 0.4) + -0.2 + (0 - 0.2 - 1.0) + -0.7, abs=1e-6
+    )
+
+
+def test_n_grams_that_longer_ones_rest_on_are_filled_in(tmp_path):
+    text = SMALL.replace("-0.2\ta b\t0\n", "").replace("ngram 2=3", "ngram 2=2")
+    path = tmp_path / "a.arpa"
+    path.write_text(text)
+    model = NgramModel.load(path)
+    assert log10(model, "a b") == pytest.approx(-0.1 - 0.05 - 0.3, abs=1e-6)
+    assert log10(model, "b a b") == pytest.approx((-0.5 - 0.6) + (-0.2 - 0.4) + (-0.3 - 0.6) + -0.3, abs=1e-6)
+    text = SMALL.replace("-0.1\t<s> a\t-0.25\n", "").replace("ngram 2=3", "ngram 2=2")
+    path.write_text(text)
+    assert log10(NgramModel.load(path), "a b") == pytest.approx((-0.5 - 0.4) - 0.05 - 0.3, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "problem"),
+    [
+        ("ngram 1=5", "ngram 1=five", 2, "must say how many n-grams there are"),
+        ("ngram 2=3", "ngram 3=3", 3, "must count the 2-grams"),
+        ("ngram 1=5", "ngram 1=4", 13, "ends 5 1-grams, but 4 were promised"),
+        ("ngram 2=3", "ngram 2=4", 18, "ends 3 2-grams, but 4 were promised"),
+        ("-0.4\ta", "x\ta", 10, "must be a logarithm, a word"),
+        ("-0.4\ta", "nan\ta", 10, "holds nan"),
+        ("-0.4\ta", "0.4\ta", 10, "above 0"),
+        ("-0.6\tb\t-0.2", "-0.6\ta\t-0.2", 11, "lists the word 'a' a second time"),
+        ("-0.2\ta b", "minus\ta b", 15, "must begin with a logarithm"),
+        ("-0.2\ta b\t0", "-0.2\ta", 15, "has fewer words than its section says"),
+        ("-0.2\ta b", "-0.2\ta c", 15, "has a word that is not among the 1-grams"),
+        ("-0.2\ta b", "0.2\ta b", 15, "above 0"),
+        ("-0.2\ta b\t0", "-0.2\ta b\tx", 15, "must end with a back-off weight"),
+        ("-0.2\ta b\t0", "-0.2\ta b\t0 0", 15, "goes on behind its back-off weight"),
+        ("\\3-grams:", "\\4-grams:", 18, "must be \\\\3-grams:, which comes next"),
+        ("\\end\\", "", 21, "is the last line, but there is no"),
+        ("\\end\\", "\\4-grams:", 21, "must be \\\\end\\\\, which comes next"),
+    ],
+)
+def test_a_malformed_file_is_refused_at_its_line(old, new, line, problem, tmp_path):
+    path = tmp_path / "a.arpa"
+    path.write_text(SMALL.replace(old, new, 1))
+    with pytest.raises(FormatError, match=rf"a\.arpa:{line} .*{problem}"):
+        NgramModel.load(path)
+
+
+def test_an_n_gram_that_is_there_twice_is_named(tmp_path):
+    path = tmp_path / "a.arpa"
+    path.write_text(SMALL.replace("-0.3\tb </s>", "-0.3\ta b"))
+    with pytest.raises(FormatError, match="lists the n-gram 'a b' twice"):
+        NgramModel.load(path)
+
+
+def test_a_truncated_compressed_file_is_refused(tmp_path):
+    path = tmp_path / "a.arpa.gz"
+    path.write_bytes(gzip.compress(SMALL.encode())[:-20])
+    with pytest.raises(FormatError, match="ends in the middle of its compressed data"):
+        NgramModel.load(path)
+
+
+def test_what_an_arpa_file_cannot_hold_is_said(tmp_path):
+    with pytest.raises(DataError, match="gives every unseen word a probability of its own"):
+        NgramModel.train(TEXT, order=2, estimator="add-k").save_arpa(tmp_path / "a")
+    from catena.data.vocabulary import Vocabulary
+    from catena.lm.base import SPECIALS
+
+    blank = NgramModel.train_ids([[4]], Vocabulary([" "], specials=SPECIALS), 2)
+    with pytest.raises(DataError, match="cannot hold the token ' ', which has a blank"):
+        blank.save_arpa(tmp_path / "a")

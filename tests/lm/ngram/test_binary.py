@@ -1,0 +1,106 @@
+"""Saved models: the same when loaded, and refused in one sentence when damaged."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.errors import CheckpointError
+from catena.lm.ngram.model import NgramModel
+from tests.lm.ngram.texts import orders, sentences, trained
+from tests.oracle import ngram as oracle
+
+TEXT = ["the dog ran away", "the cat ran home", "", "犬 走る 🐕", "שלום עולם"]
+
+
+def same(a: NgramModel, b: NgramModel) -> None:
+    assert (a.order, a.about, a.vocabulary) == (b.order, b.about, b.vocabulary)
+    assert a.score([*TEXT, "the the the zebra"]) == b.score([*TEXT, "the the the zebra"])
+    every = np.arange(a.packed.n_states)
+    assert (a.packed.spread(every) == b.packed.spread(every)).all()
+
+
+@pytest.mark.parametrize("estimator", sorted(oracle.ESTIMATORS))
+def test_saving_and_loading_changes_nothing(estimator, tmp_path):
+    model = NgramModel.train(TEXT, order=3, estimator=estimator)
+    model.save(tmp_path / "a.ngram")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.ngram"]
+    same(NgramModel.load(tmp_path / "a.ngram"), model)
+    same(NgramModel.load(tmp_path / "a.ngram", verify=False), model)
+
+
+def test_a_loaded_model_may_be_saved_over_its_own_file(tmp_path):
+    NgramModel.train(TEXT, order=2).save(tmp_path / "a")
+    loaded = NgramModel.load(tmp_path / "a")
+    loaded.save(tmp_path / "a")
+    same(NgramModel.load(tmp_path / "a"), loaded)
+
+
+@given(text=sentences, order=orders)
+@settings(max_examples=20)
+def test_the_trie_of_a_packed_model_packs_to_the_same(text, order):
+    from catena.lm.ngram.packed import Packed
+
+    packed = trained(text, order).packed
+    again = Packed.of(packed.trie())
+    assert (again.histories == packed.histories).all()
+    used = packed.slots[::3] >= 0
+    assert (used == (again.slots[::3] >= 0)).all()
+    assert (again.slots.reshape(-1, 3)[used] == packed.slots.reshape(-1, 3)[used]).all()
+
+
+@given(place=st.integers(0, 10_000), bit=st.integers(0, 7))
+def test_a_bit_that_changed_is_noticed(place, bit, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("flip")
+    path = folder / "a"
+    NgramModel.train(TEXT, order=2).save(path)
+    data = bytearray(path.read_bytes())
+    data[place % len(data)] ^= 1 << bit
+    path.write_bytes(data)
+    with pytest.raises(CheckpointError) as error:
+        NgramModel.load(path)
+    assert str(error.value).count(". ") == 0
+    path.unlink()
+
+
+@given(share=st.floats(0, 1, exclude_max=True))
+@settings(max_examples=20)
+def test_a_truncated_file_is_refused_with_or_without_its_checksum(share, tmp_path_factory):
+    path = tmp_path_factory.mktemp("cut") / "a"
+    NgramModel.train(TEXT, order=2).save(path)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(share * len(data))])
+    for verify in (True, False):
+        with pytest.raises(CheckpointError, match=r"must have [\d,]+ bytes, but it has [\d,]+: copy it again|is not a"):
+            NgramModel.load(path, verify)
+
+
+def test_other_files_and_versions_are_refused(tmp_path):
+    path = tmp_path / "a"
+    with pytest.raises(CheckpointError, match="there is no n-gram model"):
+        NgramModel.load(path)
+    for content in (b"", b"some text", b"\x00" * 100):
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError, match="is not a binary n-gram model"):
+            NgramModel.load(path)
+    NgramModel.train(TEXT, order=2).save(path)
+    data = bytearray(path.read_bytes())
+    data[8:16] = struct.pack("<Q", 9)
+    path.write_bytes(data)
+    with pytest.raises(CheckpointError, match="has version 9, and this version of Catena reads 1: install a newer one"):
+        NgramModel.load(path)
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    NgramModel.train(TEXT, order=2).save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr("catena.lm.ngram.binary.checksum", lambda data: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        NgramModel.train(TEXT, order=3).save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
