@@ -12,7 +12,7 @@ from catena.outputs.build import OUTPUTS, build_output
 from catena.outputs.classes import ClassSoftmax
 from catena.outputs.contrastive import NCE, NegativeSampling
 from catena.outputs.hierarchical import TreeSoftmax
-from catena.outputs.noise import WithReplacement
+from catena.outputs.noise import Distinct, WithReplacement
 from catena.outputs.partitioned import Partitioned
 from catena.outputs.sampled import SampledSoftmax
 from catena.outputs.settings import (
@@ -95,6 +95,9 @@ def test_settings_reach_the_layer() -> None:
     assert isinstance(sampled, SampledSoftmax)
     assert isinstance(sampled.sampler, WithReplacement)
     assert not sampled.remove_hits
+    distinct = build_output(SampledSettings(k=3, replacement=True), D, COUNTS)
+    assert isinstance(distinct, SampledSoftmax)
+    assert isinstance(distinct.sampler, Distinct)
     adaptive = build_output(AdaptiveSettings(cutoffs=(3,)), D, COUNTS)
     assert isinstance(adaptive, Adaptive)
     assert adaptive.cutoffs == (3,)

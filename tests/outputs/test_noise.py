@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.errors import ConfigError
-from catena.outputs.noise import UNIT, WithoutReplacement, WithReplacement, alias_tables, inclusion_units, noise_weights
+from catena.outputs.noise import (
+    UNIT,
+    Distinct,
+    WithoutReplacement,
+    WithReplacement,
+    alias_tables,
+    inclusion_units,
+    noise_weights,
+)
 from tests.laws.output_laws import chi_square_bound
 
 COUNTS = [0, 30, 7, 7, 1, 100]
@@ -85,6 +93,24 @@ def test_draws_without_replacement_have_no_twins_and_the_frequencies_they_promis
         assert abs(seen[word] - draws * p) < 4.5 * math.sqrt(draws * p * (1 - p))
 
 
+def test_distinct_draws_have_no_twins_and_the_frequencies_they_promise() -> None:
+    weights = noise_weights("unigram", COUNTS, forbidden=[2])
+    sampler = Distinct(weights, 4)
+    draws = 4000
+    seen: Counter[int] = Counter()
+    for _ in range(draws):
+        ids = sampler.draw().tolist()
+        assert ids == sorted(set(ids))
+        seen.update(ids)
+    assert seen[2] == 0
+    for word, q in enumerate(weights / weights.sum()):
+        if q:
+            p = 1 - (1 - q) ** 4
+            assert sampler.log_expected[word].exp().item() == pytest.approx(p, rel=1e-5)
+            assert abs(seen[word] - draws * p) < 4.5 * math.sqrt(draws * p * (1 - p))
+    assert Distinct(np.array([0.0, 3.0]), 5).draw().tolist() == [1]
+
+
 def test_order_is_drawn_anew_so_that_any_words_may_meet() -> None:
     sampler = WithoutReplacement(np.ones(5), 2)
     met = Counter(frozenset(sampler.draw().tolist()) for _ in range(2000))
@@ -99,8 +125,10 @@ def test_all_words_are_drawn_when_there_are_no_more_than_k() -> None:
     assert sampler.log_expected.tolist() == [0.0, 0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("kind", [WithReplacement, WithoutReplacement])
-def test_half_precision_leaves_probabilities_alone(kind: type[WithReplacement] | type[WithoutReplacement]) -> None:
+@pytest.mark.parametrize("kind", [WithReplacement, WithoutReplacement, Distinct])
+def test_half_precision_leaves_probabilities_alone(
+    kind: type[WithReplacement] | type[WithoutReplacement] | type[Distinct],
+) -> None:
     sampler = kind(noise_weights("log_uniform", COUNTS), 3)
     before = sampler.log_expected.clone()
     assert torch.equal(sampler.bfloat16().log_expected, before)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from catena.outputs.noise import Sampler, WithoutReplacement, WithReplacement, noise_weights
+from catena.outputs.noise import Distinct, Sampler, WithoutReplacement, WithReplacement, noise_weights
 from catena.outputs.sampled import SampledSoftmax
 from tests.laws.output_laws import CLOSE, D, N, OutputLaws, V, counts_for, gradients, scramble
 from tests.oracle.outputs import sampled_loss, scores
@@ -29,6 +29,14 @@ class TestSampledSoftmaxWithReplacement(OutputLaws):
     def make(self, v: int, forbidden: Sequence[int] = ()) -> SampledSoftmax:
         noise = noise_weights("unigram", counts_for(v), 1.0, forbidden)
         return SampledSoftmax(D, v, WithReplacement(noise, 8), remove_hits=False, bias=False, forbidden=forbidden)
+
+
+class TestSampledSoftmaxOfDistinctDraws(OutputLaws):
+    divergence = 0.05
+
+    def make(self, v: int, forbidden: Sequence[int] = ()) -> SampledSoftmax:
+        noise = noise_weights("unigram", counts_for(v), 1.0, forbidden)
+        return SampledSoftmax(D, v, Distinct(noise, 8), forbidden=forbidden)
 
 
 class Fixed(Sampler):
@@ -73,27 +81,33 @@ def test_the_loss_is_the_formula_for_the_words_drawn(
     assert layer.loss(hidden, targets).item() == pytest.approx(wanted, abs=1e-6)
 
 
-def test_at_the_truth_the_expected_gradient_is_zero_though_only_two_words_are_drawn() -> None:
-    """All draws of two words are enumerated. With hits of the target left in, nothing is biased."""
-    v, k = 4, 2
+@pytest.mark.parametrize("k", [2, 5])
+def test_at_the_truth_the_expected_gradient_is_zero_with_hits_kept_and_small_with_distinct_words(k: int) -> None:
+    """All draws are enumerated. Hits that are removed, though words come twice, are what biases most."""
+    v = 4
     weights = np.array([5.0, 2.0, 2.0, 1.0])
     q = torch.from_numpy(weights / weights.sum())
     hidden = torch.randn(1, D, dtype=torch.float64)
-    like = WithReplacement(weights, k)
     bias = {}
-    for remove_hits in (False, True):
+    for name, like, remove_hits in (
+        ("kept", WithReplacement(weights, k), False),
+        ("removed", WithReplacement(weights, k), True),
+        ("distinct", Distinct(weights, k), True),
+    ):
+        torch.manual_seed(4)
         layer = scramble(SampledSoftmax(D, v, Fixed(torch.zeros(k, dtype=torch.long), like), remove_hits).double())
         truth = layer.log_probs(hidden).exp()[0].detach()
         total = torch.zeros((), dtype=torch.float64)
         for drawn in itertools.product(range(v), repeat=k):
-            layer.sampler.ids = torch.tensor(drawn)
+            layer.sampler.ids = torch.tensor(drawn).unique() if name == "distinct" else torch.tensor(drawn)
             chance = q[list(drawn)].prod()
             for target in range(v):
                 total = total + truth[target] * chance * layer.loss(hidden, torch.tensor([target]))
         found = torch.autograd.grad(total, list(layer.parameters()))
-        bias[remove_hits] = max(g.abs().max().item() for g in found)
-    assert bias[False] < 1e-6
-    assert 1e-6 < bias[True] < 0.2
+        bias[name] = max(g.abs().max().item() for g in found)
+    assert bias["kept"] < 1e-6
+    assert bias["distinct"] < 0.02
+    assert bias["removed"] > 3 * bias["distinct"]
 
 
 def test_the_normaliser_is_estimated_without_bias() -> None:

@@ -16,7 +16,7 @@ from catena.outputs.base import OutputLayer
 from catena.outputs.classes import ClassSoftmax, frequency_classes
 from catena.outputs.contrastive import NCE, NegativeSampling
 from catena.outputs.hierarchical import TreeSoftmax
-from catena.outputs.noise import WithoutReplacement, WithReplacement, noise_weights
+from catena.outputs.noise import Distinct, Sampler, WithoutReplacement, WithReplacement, noise_weights
 from catena.outputs.partitioned import Partitioned
 from catena.outputs.sampled import SampledSoftmax
 from catena.outputs.settings import (
@@ -158,7 +158,13 @@ def build_negative(settings: NegativeSettings, d_in: int, words: Words) -> Negat
 def build_sampled(settings: SampledSettings, d_in: int, words: Words) -> SampledSoftmax:
     """Sampled softmax."""
     noise = noise_weights(settings.noise, words.counts, settings.power, words.forbidden)
-    sampler = (WithReplacement if settings.replacement else WithoutReplacement)(noise, settings.k)
+    sampler: Sampler
+    if not settings.replacement:
+        sampler = WithoutReplacement(noise, settings.k)
+    elif settings.remove_hits:  # as a hit counts once, so must every word
+        sampler = Distinct(noise, settings.k)
+    else:
+        sampler = WithReplacement(noise, settings.k)
     return SampledSoftmax(d_in, words.v, sampler, settings.remove_hits, settings.bias, words.tied, words.forbidden)
 
 

@@ -46,14 +46,17 @@ def noise_weights(kind: str, counts: Sequence[int], power: float = 1.0, forbidde
 
 
 class Sampler(nn.Module, ABC):
-    """Draws ``k`` ids at a time. ``log_expected[w]`` is the log of how often word w is among them on average; 0 for
-    words that are never drawn, whose score is -inf anyway."""
+    """Draws ``k`` ids at a time, or some fewer.
+
+    ``log_expected[w]`` is the log of how often word w is among them on average; 0 for words that are never drawn, whose
+    score is -inf anyway.
+    """
 
     log_expected: Tensor
     k: int
 
     @abstractmethod
-    def draw(self) -> Int[Tensor, " k"]:
+    def draw(self) -> Int[Tensor, " c"]:
         """One sample, from torch's own generator of the device."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
@@ -95,6 +98,26 @@ class WithReplacement(Sampler):
         numbers = torch.randint(len(self.alias) * UNIT, (n, self.k), device=self.alias.device)
         column = numbers // UNIT
         return torch.where(numbers % UNIT < self.threshold[column], column, self.alias[column])
+
+
+class Distinct(Sampler):
+    r"""The different words among k independent draws, in order; word w is among them with probability
+    :math:`1 - (1 - q_w)^k`. At most k words, fewer where some are drawn twice.
+
+    Args:
+        weights: q up to its sum.
+        k: draws.
+    """
+
+    def __init__(self, weights: np.ndarray, k: int) -> None:
+        super().__init__()
+        self.k = k
+        self.draws = WithReplacement(weights, k)
+        never = np.log1p(-np.minimum(weights / weights.sum(), 1 - 1e-16))
+        self.register_buffer("log_expected", _log(-np.expm1(k * never)))
+
+    def draw(self) -> Int[Tensor, " c"]:
+        return self.draws.draw().unique()
 
 
 class WithoutReplacement(Sampler):

@@ -4,9 +4,13 @@ r"""Sampled softmax: a softmax over the target and a sample S of other words, co
     \ell = -\log \frac{\exp(s(y, h) - \log Q(y))}{\sum_{w \in \{y\} \cup S} \exp(s(w, h) - \log Q(w))}
 
 where Q(w) is how often w is drawn on average (Bengio & Senécal 2008; Jean et al. 2015, section 3.1). With every word in
-S, and none twice, it is the full softmax. With draws with replacement, and hits of the target left in, the truth is its
-optimum for any number of draws (Ma & Collins 2018, the ranking objective); leaving hits out biases it a little and
-makes its noise smaller. Time O(k d) for each row instead of O(v d).
+S, and none twice, it is the full softmax. Time O(k d) for each row instead of O(v d).
+
+A drawn word that is the target of a row, a hit, is left out there if words are drawn once at most: the target and S
+are then a set, in which each word might have been the target. Where words may be drawn twice, hits must stay in: the
+truth is then the optimum for any number of draws (Ma & Collins 2018, the ranking objective). To leave them out
+nevertheless gives frequent targets too little weight, and the loss a bias that does not go away as k grows; so draw
+without replacement, or by :class:`~catena.outputs.noise.Distinct`.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ class SampledSoftmax(ScoredOutput):
         d_in: features of a vector.
         v: words.
         sampler: draws the words of each batch.
-        remove_hits: leave a drawn word out of the rows whose target it is.
+        remove_hits: leave a drawn word out of the rows whose target it is; for samplers that draw no word twice.
         bias: whether each word has a bias.
         tied: rows of an embedding to use as weights.
         forbidden: ids of probability 0; the sampler must not draw them either.

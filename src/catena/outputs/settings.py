@@ -121,9 +121,9 @@ class SampledSettings(Config):
     power: float = Field(1.0, ge=0)
     """Power of the frequencies of unigram noise."""
     replacement: bool = False
-    """Whether a word may be drawn twice."""
+    """Draw each word by itself, so that one may come twice; without it there are k different words, which is better."""
     remove_hits: bool = True
-    """Leave a drawn word out of the rows whose target it is."""
+    """Leave a drawn word out of the rows whose target it is; of words that come twice, one is left out too."""
     bias: bool = True
     """A bias for each word."""
 
