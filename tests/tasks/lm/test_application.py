@@ -240,6 +240,34 @@ def test_two_models_are_compared_line_by_line(text: Path, tmp_path: Path) -> Non
     assert "a language model of kind lstm over whitespace" in predictors[0].describe(3)[0]
 
 
+@pytest.mark.parametrize("unit", ["line", "file"])
+def test_an_n_gram_model_is_trained_and_scored_on_the_same_tokens(text: Path, tmp_path: Path, unit: str) -> None:
+    tokenizer = {"kind": "characters" if unit == "file" else "whitespace"}
+    found = {}
+    for kind, model in {"ngram": {"order": 3}, "lstm": SMALL["lstm"]}.items():
+        values = {
+            "machine": {"device": "cpu"},
+            "tokenizer": tokenizer,
+            "data": {"train": [str(text)], "test_share": 0.1, "unit": unit},
+            "model": {"kind": kind, **model},
+            "batches": {"batch_size": 4, "length": 6},
+            "training": {"max_epochs": 1},
+        }
+        trained = LmApplication().train(configs.parse(LmConfig, values), tmp_path / kind, SilentReporter())
+        predictor = LmApplication().load(tmp_path / kind, "cpu")
+        assert isinstance(predictor, LmPredictor)
+        found[kind] = predictor.evaluate(text)
+        assert set(trained.test_scores) == set(found[kind].scores)
+        (scored,) = predictor.predict(["the cat sat"])
+        going_on = predictor.continue_(["the cat sat"])
+        end = going_on.stepper.log_probs(going_on.state)[0, going_on.stepper.end]
+        assert scored.log_probs[-1] == pytest.approx(end.item(), abs=1e-4)
+    n = {name: report.signatures["perplexity"].rpartition("n=")[2] for name, report in found.items()}
+    assert n["ngram"] == n["lstm"]
+    assert found["ngram"].scores["perplexity"] < 5 < found["lstm"].scores["perplexity"]
+    assert LmApplication().resume(tmp_path / "ngram", SilentReporter()).scores["perplexity"] > 1
+
+
 def test_fine_tuning_starts_from_the_old_weights_and_vocabulary(text: Path, tmp_path: Path) -> None:
     train(config(text), tmp_path / "old")
     other = tmp_path / "other.txt"

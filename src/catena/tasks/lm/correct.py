@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +60,7 @@ class Corrector:
         self,
         model: LmPredictor,
         rates: Rates | None = None,
-        confusions: dict[str, Sequence[str]] | None = None,
+        confusions: Mapping[str, Sequence[str]] | None = None,
         *,
         schedule: Schedule | None = None,
         sharpness: float = 1.0,

@@ -45,10 +45,11 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Written:
-    """A text that goes on from a prompt."""
+    """A text that goes on from a prompt: ``prompt + text`` is the whole."""
 
     prompt: str
     text: str
+    tokens: tuple[str, ...]
     hypothesis: Hypothesis
 
 
@@ -85,10 +86,7 @@ class Writer:
             return []
         stepper, state = self._begun(prompts)
         found = search(self.settings, stepper, state, generator)
-        return [
-            [Written(prompt, self.model.text(self._shown(one.ids)), one) for one in row]
-            for prompt, row in zip(prompts, found, strict=True)
-        ]
+        return [[self._written(prompt, one) for one in row] for prompt, row in zip(prompts, found, strict=True)]
 
     def stream(self, prompt: str, generator: torch.Generator) -> Iterator[str]:
         """The text for one prompt, piece by piece as it is chosen."""
@@ -99,10 +97,24 @@ class Writer:
             if id is None or id == self.model.encoding.end:
                 return
             ids.append(id)
-            text = self.model.text(ids)
+            text = self._continuation(prompt, ids)
             if text.startswith(shown) and not text.endswith("\N{REPLACEMENT CHARACTER}"):  # half a character of bytes
                 yield text[len(shown) :]
                 shown = text
+
+    def _written(self, prompt: str, one: Hypothesis) -> Written:
+        ids = one.ids[:-1] if one.ids and one.ids[-1] == self.model.encoding.end else one.ids
+        tokens = tuple(self.model.encoding.vocabulary.tokens(ids))
+        return Written(prompt, self._continuation(prompt, ids), tokens, one)
+
+    def _continuation(self, prompt: str, ids: Sequence[int]) -> str:
+        """What ids add to a prompt, with the blank that stands before a word."""
+        encoding = self.model.encoding
+        read = encoding.ids(prompt)
+        before = encoding.text(read)
+        whole = encoding.text([*read, *ids])
+        text = whole[len(before) :] if whole.startswith(before) else encoding.text(ids)
+        return text.removeprefix(" ") if prompt[-1:].isspace() and encoding.unit == "line" else text
 
     def _begun(self, prompts: Sequence[str]) -> tuple[Stepper[Any], Any]:
         """The stepper and its state after the prompts."""
@@ -117,9 +129,6 @@ class Writer:
             return self._reader, state
         constrained = Constrained(self._reader, self._acceptor, self.settings.max_length)
         return constrained, constrained.after(state, len(listed))
-
-    def _shown(self, ids: Sequence[int]) -> Sequence[int]:
-        return ids[:-1] if ids and ids[-1] == self.model.encoding.end else ids
 
 
 def acceptor_of(wishes: Wishes, encoding: LmEncoding) -> Acceptor:

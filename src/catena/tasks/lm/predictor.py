@@ -257,7 +257,7 @@ def load_predictor(folder: Path, device: torch.device) -> LmPredictor:
     config = configs.load(LmConfig, checkpoint.folder / CONFIG)
     encoding = load_encoding(checkpoint.folder, config.data.unit)
     if not config.is_neural:
-        return LmPredictor(config, encoding, load_ngram(checkpoint.folder, encoding), device)
+        return LmPredictor(config, encoding, load_ngram(checkpoint.folder), device)
     model = build_network(config, encoding.vocabulary)
     checkpoint.load_into(model)
     return LmPredictor(config, encoding, model, device)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from catena.data.batches import BatchPlan
+from catena.data.corpus import Corpus
 from catena.data.settings import BatchSettings
 from catena.lm.base import LanguageModel
 from catena.lm.neural import NeuralLanguageModel
@@ -60,7 +61,7 @@ def protocol(config: LmConfig, part: Part) -> dict[str, object]:
         "unit": config.data.unit,
         "blank_lines": config.data.blank_lines,
         "ends": "counted",
-        "context": "stream" if reads_streams(config) else "line",
+        "context": "stream" if reads_streams(config) or config.data.unit == "file" else "line",
         "tokens": config.tokenizer.kind,
         "unk": f"{100 * part.unknown / max(part.tokens, 1):.2f}%",
         "oov": part.outside,
@@ -91,7 +92,13 @@ def judge(model: LanguageModel, part: Part, config: LmConfig, device: torch.devi
         else:
             found = carried_log_probs(model, stream, config.evaluation.streams, config.evaluation.context)
         return Judged(part, found.cpu().numpy())
-    return Judged(part, line_log_probs(model, part, device))
+    return Judged(part, line_log_probs(model, part if config.data.unit == "line" else _as_one(part), device))
+
+
+def _as_one(part: Part) -> Part:
+    """All lines as one."""
+    ends = np.array([0, part.tokens], np.int64)
+    return Part(Corpus(part.flat, ends), part.characters, part.bytes, part.outside)
 
 
 def carried_log_probs(model: NeuralLanguageModel, stream: Tensor, streams: int, context: int) -> Tensor:
