@@ -5,10 +5,10 @@
 Each part is a file of its own, ``structure_chain.py`` and so on, which enters its cases in the tables here; without a
 name all parts run. All contestants of a case run in turn in one process, so that a busy machine slows them alike. A
 figure is the median of the processor time of a run (*least*: the least disturbed one); a ratio is a peer's time to
-Catena's. *kept* is what autograd holds for the backward pass, *of ours* its ratio to what Catena holds; *peak* is how
-much a process grows at most while it runs. With two threads the clock is the wall's. ``--cold`` measures instead how
-long the first call of each case takes longer than the second, in a fresh process whose compiled loops are not yet on
-disk.
+Catena's. *kept* is what autograd holds for the backward pass beside the inputs, *of ours* its ratio to what Catena
+holds; *peak* is how much a process grows at most while it runs. With two threads the clock is the wall's. ``--cold``
+measures instead how much longer the first call of each case takes than the second, in a fresh process whose compiled
+loops are not yet on disk.
 
 Peers that are not installed are left out; those of ``requirements-peers.txt`` want a virtual environment of their own,
 with this repository's ``src`` on ``PYTHONPATH``.
@@ -60,6 +60,10 @@ GROWTH: dict[str, tuple[Callable[[int], Run], list[int], str]] = {}
 """What it measures and what the docstring promises: (a run of a given size, doubling sizes, the name of the axis)."""
 
 
+OWNED: dict[Run, Sequence[Tensor]] = {}
+"""The inputs of a run, which the caller holds anyway."""
+
+
 def case(function: Callable[[], Case]) -> Callable[[], Case]:
     """Enter a case in the table under the name of its function."""
     CASES[function.__name__.replace("_", "-")] = function
@@ -83,6 +87,7 @@ def with_gradient(value: Callable[[], Tensor], *inputs: Tensor) -> Run:
         answer.sum().backward()
         return answer.detach()
 
+    OWNED[run] = inputs
     return run
 
 
@@ -130,8 +135,9 @@ def turn(run: Run, most: int, seconds: float) -> list[float]:
 
 
 def kept(run: Run) -> int:
-    """Bytes that autograd holds for the backward pass, each storage once."""
+    """Bytes that autograd holds for the backward pass, each storage once, beside the inputs."""
     storages: dict[int, int] = {}
+    inputs = {x.untyped_storage().data_ptr() for x in OWNED.get(run, ())}
 
     def note(x: Tensor) -> Tensor:
         storage = x.untyped_storage()
@@ -140,7 +146,7 @@ def kept(run: Run) -> int:
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
         run()
-    return sum(storages.values())
+    return sum(size for place, size in storages.items() if place not in inputs)
 
 
 def peak(run: Run) -> float:

@@ -25,7 +25,7 @@ from catena.kernels.alignment_ctc_loops import (
 )
 from catena.kernels.alignment_loops import FUSED
 from catena.kernels.compiled import called, compiled
-from catena.kernels.ops import fold_vmap
+from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.threads import in_row_blocks
 
 
@@ -211,6 +211,7 @@ fold_vmap(best)
 fold_vmap(top)
 
 
+@torch.library.custom_op("catena::ctc_sample", mutates_args=())
 def sample(
     emissions: Tensor, targets: Tensor, n_frames: Tensor, n_labels: Tensor, blank: int, uniforms: Tensor
 ) -> Tensor:
@@ -222,3 +223,6 @@ def sample(
     work = WORK * b * t * (targets.shape[1] + 1 + len(uniforms))
     in_row_blocks(lambda low, high: sample_rows(*arrays, blank, low, high, *results), b, work)
     return labels
+
+
+draws(sample, lambda scores, _: scores.shape[1:2])

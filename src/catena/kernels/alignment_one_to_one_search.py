@@ -17,7 +17,7 @@ from catena.kernels.alignment_loops import FUSED
 from catena.kernels.alignment_one_to_one import WORK
 from catena.kernels.alignment_one_to_one_loops import AHEAD_SHARE, DROPPED, PAIRED, PUT_SHARE, ROWS, WAYS, forward
 from catena.kernels.compiled import called, compiled
-from catena.kernels.ops import fold_vmap
+from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.threads import in_row_blocks
 
 
@@ -177,6 +177,7 @@ def _(
 fold_vmap(top)
 
 
+@torch.library.custom_op("catena::one_to_one_sample", mutates_args=())
 def sample(
     scores: Tensor, source_gaps: Tensor, target_gaps: Tensor, n_source: Tensor, n_target: Tensor, uniforms: Tensor
 ) -> Tensor:
@@ -188,3 +189,6 @@ def sample(
     work = WORK * b * (s * t + len(uniforms) * (s + t))
     in_row_blocks(lambda low, high: sample_rows(*arrays, low, high, *results), b, work)
     return partners
+
+
+draws(sample, lambda scores, _: scores.shape[1:2])

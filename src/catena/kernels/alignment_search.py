@@ -15,7 +15,7 @@ from torch import Tensor
 from catena.kernels.alignment import WORK, ready
 from catena.kernels.alignment_loops import FUSED, ROWS, forward
 from catena.kernels.compiled import called, compiled
-from catena.kernels.ops import fold_vmap
+from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.threads import in_row_blocks
 
 
@@ -225,6 +225,7 @@ fold_vmap(best)
 fold_vmap(top)
 
 
+@torch.library.custom_op("catena::alignment_sample", mutates_args=())
 def sample(
     substitutions: Tensor,
     insertions: Tensor,
@@ -241,3 +242,6 @@ def sample(
     work = WORK * b * (s * t + len(uniforms) * (s + t))
     in_row_blocks(lambda low, high: sample_rows(*arrays, low, high, *results), b, work)
     return operations
+
+
+draws(sample, lambda _, uniforms: uniforms.shape[2:])

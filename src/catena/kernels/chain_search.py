@@ -14,7 +14,7 @@ from torch import Tensor
 from catena.kernels.chain import Chains, chains_of
 from catena.kernels.chain_loops import KEEP_FORWARD, greatest
 from catena.kernels.compiled import called, compiled
-from catena.kernels.ops import fold_vmap
+from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.vector_math import exp_less
 
@@ -220,6 +220,7 @@ def top(
     return tags, found
 
 
+@torch.library.custom_op("catena::chain_sample", mutates_args=())
 def sample(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Chains drawn from each row, ``[n, b, t]``, by uniform numbers of that shape."""
     emissions, tables, start, end = (x.detach().double() for x in (emissions, tables, start, end))
@@ -232,6 +233,9 @@ def sample(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, length
         log_z, _, alpha, _ = rest.in_logs(torch.ones(len(rows), dtype=torch.float64))
         tags[:, rows] = _drawn(rest, log_z, alpha, rest.flat_tables, uniforms[:, rows], logs=True)
     return tags
+
+
+draws(sample, lambda scores, _: scores.shape[1:2])
 
 
 def _drawn(chains: Chains, log_z: Tensor, a: Tensor, tables: Tensor, uniforms: Tensor, logs: bool) -> Tensor:

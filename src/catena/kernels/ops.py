@@ -6,7 +6,7 @@ more rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,19 +18,41 @@ def fold_vmap(op: Any) -> None:
 
     def rule(info: Any, dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
         n = info.batch_size
-        folded = []
-        for x, dim in zip(arguments, dims, strict=True):
-            if not isinstance(x, Tensor):
-                folded.append(x)
-            else:
-                x = x.expand(n, *x.shape) if dim is None else x.movedim(dim, 0)
-                folded.append(x.flatten(0, 1))
-        results = op(*folded)
+        results = op(*(_folded(x, dim, n) for x, dim in zip(arguments, dims, strict=True)))
         if isinstance(results, Tensor):
             return results.unflatten(0, (n, -1)), 0
         return tuple(x.unflatten(0, (n, -1)) for x in results), tuple(0 for _ in results)
 
     op.register_vmap(rule)
+
+
+def draws(op: Any, own: Callable[[Tensor, Tensor], Sequence[int]]) -> None:
+    """Register the rest of an operator that draws members of rows by uniform numbers, its last argument.
+
+    Uniform numbers and members have their rows on the second axis. ``own`` gives the sizes of a member's axes, by the
+    first argument and the uniform numbers.
+    """
+
+    @op.register_fake
+    def _(*arguments: Any) -> Tensor:
+        first, uniforms = arguments[0], arguments[-1]
+        return uniforms.new_empty((*uniforms.shape[:2], *own(first, uniforms)), dtype=torch.int64)
+
+    def rule(info: Any, dims: tuple[int | None, ...], *arguments: Any) -> tuple[Tensor, int]:
+        n = info.batch_size
+        folded = [_folded(x, dim, n) for x, dim in zip(arguments[:-1], dims[:-1], strict=True)]
+        found = op(*folded, _folded(arguments[-1], dims[-1], n, axis=1))
+        return found.unflatten(1, (n, -1)), 1
+
+    op.register_vmap(rule)
+
+
+def _folded(x: Any, dim: int | None, n: int, axis: int = 0) -> Any:
+    """A tensor with its mapped axis folded into the axis of its rows; what is no tensor as it is."""
+    if not isinstance(x, Tensor):
+        return x
+    x = x.unsqueeze(axis).expand(*x.shape[:axis], n, *x.shape[axis:]) if dim is None else x.movedim(dim, axis)
+    return x.flatten(axis, axis + 1)
 
 
 def differentiable(op: Any, setup_context: Callable[..., None], backward: Callable[..., Any]) -> Callable[..., Any]:

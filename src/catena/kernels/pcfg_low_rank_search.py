@@ -14,7 +14,7 @@ from numba import njit
 from torch import Tensor
 
 from catena.kernels.compiled import compiled
-from catena.kernels.ops import fold_vmap
+from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.pcfg_logs import low_rank_inside, merge_logs
 from catena.kernels.pcfg_search import draw_log
 from catena.kernels.pcfg_solve import problem_of
@@ -100,12 +100,16 @@ def _(
 fold_vmap(best)
 
 
+@torch.library.custom_op("catena::low_rank_pcfg_sample", mutates_args=())
 def sample(
     words: Tensor, parents: Tensor, lefts: Tensor, rights: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor,
     uniforms: Tensor,
 ) -> Tensor:  # fmt: skip
     """Parses drawn from each row, ``[k, b, 2 t - 1, 4]``, by uniform numbers ``[k, b, 4 t]``."""
     return _searched(words, parents, lefts, rights, roots, spans, lengths, False, uniforms)
+
+
+draws(sample, lambda scores, _: (2 * scores.shape[1] - 1, 4))
 
 
 def _searched(
@@ -117,7 +121,10 @@ def _searched(
     given = [x.numpy() for x in (problem.words, *problem.rules, problem.roots, own)]
     (b, t), (r, s) = words.shape[:2], lefts.shape[1:]
     found = torch.empty((len(uniforms), b, 2 * t - 1, 4), dtype=torch.int64)
-    fixed, results = (problem.spans is not None, problem.lengths.numpy()), (uniforms.numpy(), found.numpy())
+    fixed, results = (
+        (problem.spans is not None, problem.lengths.numpy()),
+        (uniforms.contiguous().numpy(), found.numpy()),
+    )
     work = b * t * t * r * (t + 8 * s + len(uniforms))
     in_row_blocks(lambda low, high: search_rows(*given, *fixed, low, high, best, *results), b, work)
     return found

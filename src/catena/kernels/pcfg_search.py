@@ -14,7 +14,7 @@ from numba import njit
 from torch import Tensor
 
 from catena.kernels.compiled import compiled
-from catena.kernels.ops import fold_vmap
+from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.pcfg import DENSE
 from catena.kernels.pcfg_logs import dense_inside
 from catena.kernels.pcfg_solve import problem_of, solve_inside
@@ -277,6 +277,7 @@ def best(words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, leng
     return found
 
 
+@torch.library.custom_op("catena::pcfg_sample", mutates_args=())
 def sample(
     words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor, uniforms: Tensor
 ) -> Tensor:
@@ -302,6 +303,9 @@ def sample(
     results = (uniforms.contiguous().numpy(), found.numpy())
     in_row_blocks(lambda low, high: sample_rows(*given, low, high, *results), b, b * len(uniforms) * t * t * n * n)
     return found
+
+
+draws(sample, lambda scores, _: (2 * scores.shape[1] - 1, 3))
 
 
 def arrays_of(words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor) -> tuple[Any, ...]:

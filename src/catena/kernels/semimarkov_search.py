@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from catena.kernels.compiled import called, compiled, inlined
-from catena.kernels.ops import fold_vmap
+from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.semimarkov_loops import forward
 from catena.kernels.threads import in_row_blocks
 
@@ -146,6 +146,7 @@ def _(segments: Tensor, *_: Tensor) -> Tensor:
 fold_vmap(best)
 
 
+@torch.library.custom_op("catena::semimarkov_sample", mutates_args=())
 def sample(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Segmentations drawn from each row, ``[n, b, t, 3]``, by uniform numbers ``[n, b, t, 2]``."""
     b, t, m, k = segments.shape
@@ -155,6 +156,9 @@ def sample(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths
     work = 4 * b * t * (m + k) * (k + len(uniforms))
     in_row_blocks(lambda low, high: sample_rows(*arrays, low, high, *results), b, work)
     return members
+
+
+draws(sample, lambda scores, _: (scores.shape[1], 3))
 
 
 def _arrays(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> tuple[Any, ...]:

@@ -1,7 +1,8 @@
 """Sums over span trees on the CPU: log Z and its gradient in one pass, as operators of torch.
 
 Rows of the batch lie on the first axis: ``scores`` are ``[b, t, t, k]``. All is computed in float64, whatever
-the dtype. Kept for the backward pass: the marginals, one tensor the size of the scores.
+the dtype. Kept for the backward pass beside the scores: the marginals, ``[b, t (t + 1) / 2, k]``, one row for each
+span.
 
 The loops are in :mod:`catena.kernels.tree_loops`. The second derivative is taken through
 :func:`plain_log_partition`.
@@ -9,6 +10,7 @@ The loops are in :mod:`catena.kernels.tree_loops`. The second derivative is take
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -30,8 +32,6 @@ def log_partition(scores: Tensor, lengths: Tensor) -> Tensor:
 def log_partition_and_marginals(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """log Z of every row, and the probability of every labelled span."""
     log_z, marginals = _sum_both_ways(scores, lengths)
-    if not wants_gradient(scores):
-        return log_z, marginals
     return log_z, _slopes(torch.ones_like(log_z), scores, lengths, marginals.detach())
 
 
@@ -64,7 +64,15 @@ def _summed(scores: Tensor, lengths: Tensor, both_ways: bool) -> tuple[Tensor, T
     results = (log_z.numpy(), marginals.numpy())
     work = b * t**2 * (t + 3 * k)
     in_row_blocks(lambda low, high: sum_rows(*arrays, low, high, both_ways, lanes, *results), b, work)
-    return log_z.to(scores.dtype), marginals
+    packed = marginals.view(b, t * t, k).index_select(1, _spans(t)) if both_ways else marginals
+    return log_z.to(scores.dtype), packed
+
+
+@lru_cache(maxsize=64)
+def _spans(t: int) -> Tensor:
+    """Where the spans lie in a table of first and last words."""
+    first, last = torch.triu_indices(t, t)
+    return first * t + last
 
 
 def ready(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,7 +92,9 @@ def _both_ways_op(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.library.custom_op("catena::tree_slopes", mutates_args=())
 def _slopes_op(scale: Tensor, scores: Tensor, lengths: Tensor, marginals: Tensor) -> Tensor:
-    return scale[:, None, None, None] * marginals
+    b, t, _, k = scores.shape
+    slopes = marginals.new_zeros(b, t * t, k)
+    return slopes.index_copy_(1, _spans(t), scale[:, None, None] * marginals).view(scores.shape)
 
 
 @_one_way_op.register_fake
@@ -94,12 +104,13 @@ def _(scores: Tensor, lengths: Tensor) -> Tensor:
 
 @_both_ways_op.register_fake
 def _(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    return scores.new_empty(scores.shape[0]), torch.empty_like(scores, memory_format=torch.contiguous_format)
+    b, t, _, k = scores.shape
+    return scores.new_empty(b), scores.new_empty(b, t * (t + 1) // 2, k)
 
 
 @_slopes_op.register_fake
 def _(scale: Tensor, scores: Tensor, lengths: Tensor, marginals: Tensor) -> Tensor:
-    return torch.empty_like(marginals, memory_format=torch.contiguous_format)
+    return scores.new_empty(scores.shape)
 
 
 for _op in (_one_way_op, _both_ways_op, _slopes_op):

@@ -15,7 +15,7 @@ from numba import njit
 from torch import Tensor
 
 from catena.kernels.compiled import compiled
-from catena.kernels.ops import fold_vmap
+from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree import ready
 from catena.kernels.tree_loops import inside, sum_labels
@@ -302,6 +302,7 @@ fold_vmap(best)
 fold_vmap(top)
 
 
+@torch.library.custom_op("catena::tree_sample", mutates_args=())
 def sample(scores: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Trees drawn from each row, ``[n, b, 2 t - 1, 3]``, by uniform numbers ``[n, b, 3 t]``."""
     b, t = scores.shape[:2]
@@ -311,3 +312,6 @@ def sample(scores: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     work = b * t * t * (t + 3 * scores.shape[3] + 2 * len(uniforms))
     in_row_blocks(lambda low, high: sample_rows(*arrays, low, high, *results), b, work)
     return spans
+
+
+draws(sample, lambda scores, _: (2 * scores.shape[1] - 1, 3))

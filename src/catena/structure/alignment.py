@@ -34,7 +34,7 @@ from catena.structure.alignment_operations import (
     steps_of,
 )
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.base import SemiringProgram, Structured, TopK, fits_batch, uniform_numbers
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Log, Semiring
 
@@ -256,7 +256,7 @@ class Alignment(SemiringProgram):
         from catena.kernels.alignment_search import sample
 
         rows, (s, t) = self._rows(), self.substitutions.shape[-2:]
-        uniforms = torch.rand(n, len(rows[0]), s + t, dtype=torch.float64, generator=generator)
+        uniforms = uniform_numbers(n, len(rows[0]), s + t, generator=generator)
         return sample(*rows, uniforms).reshape(n, *self.batch_shape, s + t)
 
     # --- the program ----------------------------------------------------------------------------------------
@@ -324,16 +324,14 @@ class Alignment(SemiringProgram):
         *batch, s, t = self.substitutions.shape
         for name, own in {"insertions": (s + 1, t), "deletions": (s, t + 1)}.items():
             shape = getattr(self, name).shape
-            sizes = zip(reversed(shape), reversed((*batch, *own)), strict=False)
-            if not 2 <= len(shape) <= len(batch) + 2 or any(a not in (1, b) for a, b in sizes):
+            if len(shape) < 2 or not fits_batch(shape, (*batch, *own), 0):
                 raise ShapeError(
                     f"{name} must have the axes {[*batch, *own]}, or 1 for some of them, to go with substitutions of "
                     f"shape {[*batch, s, t]}, but their shape is {list(shape)}"
                 )
         for name in ("source_lengths", "target_lengths"):
             given: Tensor | None = getattr(self, name)
-            sizes = zip(reversed(given.shape if given is not None else ()), reversed(batch), strict=False)
-            if given is not None and (given.dim() > len(batch) or any(a not in (1, b) for a, b in sizes)):
+            if given is not None and not fits_batch(given.shape, batch, 0):
                 raise ShapeError(f"{name} must have the batch axes {batch}, but theirs are {list(given.shape)}")
 
 

@@ -23,7 +23,7 @@ from catena.shapes import mask_from_lengths
 from catena.structure.alignment_constraints import hits
 from catena.structure.alignment_operations import behind_zero, look_up, skewed
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.base import SemiringProgram, Structured, TopK, fits_batch, uniform_numbers
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Log, Semiring
 
@@ -206,7 +206,7 @@ class OneToOne(SemiringProgram):
         from catena.kernels.alignment_one_to_one_search import sample
 
         rows, (s, t) = self._rows(), self.scores.shape[-2:]
-        uniforms = torch.rand(n, len(rows[0]), 2 * s + t, dtype=torch.float64, generator=generator)
+        uniforms = uniform_numbers(n, len(rows[0]), 2 * s + t, generator=generator)
         return sample(*rows, uniforms).reshape(n, *self.scores.shape[:-1])
 
     # --- the program ----------------------------------------------------------------------------------------
@@ -271,12 +271,7 @@ class OneToOne(SemiringProgram):
         axes = {"source_gaps": (s,), "target_gaps": (t,), "source_lengths": (), "target_lengths": ()}
         for name, own in axes.items():
             given: Tensor | None = getattr(self, name)
-            if given is None:
-                continue
-            shape = given.shape[: given.dim() - len(own)]
-            sizes = zip(reversed(shape), reversed(batch), strict=False)
-            wrong = len(shape) > len(batch) or any(a not in (1, b) for a, b in sizes)
-            if wrong or given.dim() < len(own) or given.shape[given.dim() - len(own) :] != own:
+            if given is not None and not fits_batch(given.shape, (*batch, *own), len(own)):
                 raise ShapeError(
                     f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with scores of shape "
                     f"{[*batch, s, t]}, but their shape is {list(given.shape)}"

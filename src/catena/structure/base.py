@@ -2,12 +2,11 @@ r"""What every structure answers.
 
 .. math::  p(y) = \exp(\mathrm{score}(y)) / Z, \qquad  Z = \sum_y \exp \mathrm{score}(y)
 
-The score of a member ``y`` is a sum over its *parts* (a tag at a position, a segment, an arc). So log Z is
-all there is to
-know: its gradient by the scores are the probabilities of the parts, and its second derivatives their
-    covariances (Eisner 2016). :class:`Structured` derives the questions from that and demands no more of a
-    structure than log Z, the best members and samples. :class:`SemiringProgram` is a structure whose sum is
-    one dynamic program ``total(semiring)``; it gets those three for free.
+The score of a member ``y`` is a sum over its *parts* (a tag at a position, a segment, an arc). So log Z is all there is
+to know: its gradient by the scores are the probabilities of the parts, and its second derivatives their covariances
+(Eisner 2016). :class:`Structured` derives the questions from that and demands no more of a structure than log Z, the
+best members and samples. :class:`SemiringProgram` is a structure whose sum is one dynamic program ``total(semiring)``;
+it gets those three for free.
 
 **Members** are compact tensors of ids (``tags``, ``segments``, ``heads``), -1 where there is nothing. Several
 members come on a new first axis. :meth:`Structured.parts` turns a member into its 0/1 parts, which have the
@@ -347,8 +346,16 @@ def _with_tensors_of(a: S, b: Structured) -> S:
     return a.with_score_tensors(tensors)
 
 
+def uniform_numbers(*shape: int, generator: torch.Generator | None) -> Float[Tensor, "..."]:
+    """Numbers from 0 to 1 to draw members by."""
+    if generator is None:  # asked for by name, torch.compile cannot trace sizes that are symbols
+        return torch.rand(shape, dtype=torch.float64)
+    return torch.rand(shape, dtype=torch.float64, generator=generator)
+
+
 def fits_batch(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:
     """Whether a shape ends in the last ``own`` axes of the whole exactly and broadcasts to it on the batch axes."""
-    if len(shape) < own or len(shape) > len(whole) or (own and tuple(shape[-own:]) != tuple(whole[-own:])):
+    if not own <= len(shape) <= len(whole):
         return False
-    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(whole), strict=False))
+    # Axis by axis from the last: torch.compile finds slices of sizes unequal where some are symbols.
+    return all(shape[-i] == whole[-i] or (i > own and shape[-i] == 1) for i in range(1, len(shape) + 1))

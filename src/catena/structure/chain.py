@@ -20,7 +20,7 @@ from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK, fits_batch
+from catena.structure.base import SemiringProgram, Structured, TopK, fits_batch, uniform_numbers
 from catena.structure.constraints import ChainConstraint, Impossible, check_possible
 from catena.structure.semirings import Log, Semiring
 
@@ -205,7 +205,7 @@ class LinearChain(SemiringProgram):
         from catena.kernels.chain_search import sample
 
         rows = self._rows()
-        uniforms = torch.rand(n, *rows[0].shape[:2], dtype=torch.float64, generator=generator)
+        uniforms = uniform_numbers(n, *rows[0].shape[:2], generator=generator)
         return self._in_place(sample(*rows, uniforms))
 
     def marginals(self) -> Float[Tensor, "*batch t k"]:

@@ -22,7 +22,7 @@ from catena.kernels.ops import wants_gradient
 from catena.numerics import NEVER
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.base import SemiringProgram, Structured, TopK, fits_batch, uniform_numbers
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Log, Semiring
 
@@ -187,7 +187,7 @@ class CTC(SemiringProgram):
         from catena.kernels.alignment_ctc_search import sample
 
         rows, t = self._rows(), self.emissions.shape[-2]
-        uniforms = torch.rand(n, len(rows[0]), t + 1, dtype=torch.float64, generator=generator)
+        uniforms = uniform_numbers(n, len(rows[0]), t + 1, generator=generator)
         return sample(*rows, self.blank, uniforms).reshape(n, *self.emissions.shape[:-1])
 
     # --- the program ----------------------------------------------------------------------------------------
@@ -292,9 +292,7 @@ class CTC(SemiringProgram):
             given: Tensor | None = getattr(self, name)
             if given is None:
                 continue
-            shape = given.shape[: given.dim() - own]
-            sizes = zip(reversed(shape), reversed(batch), strict=False)
-            if given.dim() < own or len(shape) > len(batch) or any(a not in (1, b) for a, b in sizes):
+            if not fits_batch(given.shape, (*batch, *given.shape[given.dim() - own :]), own):
                 raise ShapeError(
                     f"{name} must have the batch axes {list(batch)}{' and one of labels' * own}, but their shape is "
                     f"{list(given.shape)}"

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER
+from catena.structure.base import fits_batch
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
 from catena.structure.spans import Nodes, at_span, look_up
@@ -135,7 +136,7 @@ def check_grammar_shapes(
             f"but their shape is {list(words.shape)} and there are {n} nonterminals"
         )
     batch, s = words.shape[:-2], n + words.shape[-1]
-    if roots.dim() < 1 or roots.shape[-1] not in (n, s):
+    if roots.dim() < 1 or (roots.shape[-1] != n and roots.shape[-1] != s):
         raise ShapeError(
             f"roots must end in an axis of the {n} nonterminals, or of all {s} symbols, but their shape is "
             f"{list(roots.shape)}"
@@ -143,12 +144,8 @@ def check_grammar_shapes(
     for name, (given, own) in {**others, "roots": (roots, roots.shape[-1:])}.items():
         if given is None:
             continue
-        axes, rank = tuple(given.shape), len(own)
-        batch_fits = len(axes) - rank <= len(batch) and all(
-            a in (1, b) for a, b in zip(reversed(axes[: len(axes) - rank]), reversed(batch), strict=False)
-        )
-        if len(axes) < rank or axes[len(axes) - rank :] != tuple(own) or not batch_fits:
+        if not fits_batch(given.shape, (*batch, *own), len(own)):
             raise ShapeError(
                 f"{name} must have the axes {[*batch, *own]}, or fewer of the batch, to go with words of shape "
-                f"{list(words.shape)} and {n} nonterminals, but their shape is {list(axes)}"
+                f"{list(words.shape)} and {n} nonterminals, but their shape is {list(given.shape)}"
             )

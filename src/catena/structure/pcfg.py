@@ -20,7 +20,7 @@ from torch import Tensor
 
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.base import SemiringProgram, Structured, TopK, uniform_numbers
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.parses import (
     check_grammar_shapes,
@@ -197,7 +197,7 @@ class PCFG(SemiringProgram):
 
         rows = self._rows()
         b, t = rows[0].shape[:2]
-        uniforms = torch.rand(n, b, 2 * t, dtype=torch.float64, generator=generator)
+        uniforms = uniform_numbers(n, b, 2 * t, generator=generator)
         found = sample(*rows, uniforms)
         return found.reshape(n, *self.batch_shape, *found.shape[2:])
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, fits_batch
+from catena.structure.base import SemiringProgram, Structured, fits_batch, uniform_numbers
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.segment_constraints import SegmentConstraint
 from catena.structure.semirings import Log, Semiring
@@ -169,7 +169,7 @@ class SemiMarkov(SemiringProgram):
         from catena.kernels.semimarkov_search import sample
 
         rows = self._rows()
-        uniforms = torch.rand(n, *rows[0].shape[:2], 2, dtype=torch.float64, generator=generator)
+        uniforms = uniform_numbers(n, *rows[0].shape[:2], 2, generator=generator)
         return sample(*rows, uniforms).reshape(n, *self.segments.shape[:-2], 3)
 
     # --- the program --------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from torch import Tensor
 from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.base import SemiringProgram, Structured, TopK, uniform_numbers
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Log, Semiring
 from catena.structure.span_constraints import SpanConstraint
@@ -135,7 +135,7 @@ class SpanTree(SemiringProgram):
         from catena.kernels.tree_search import sample
 
         scores, lengths = self._rows()
-        uniforms = torch.rand(n, len(scores), 3 * scores.shape[1], dtype=torch.float64, generator=generator)
+        uniforms = uniform_numbers(n, len(scores), 3 * scores.shape[1], generator=generator)
         found = sample(scores, lengths, uniforms)
         return found.reshape(n, *self.batch_shape, *found.shape[2:])
 
