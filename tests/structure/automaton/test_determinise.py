@@ -67,13 +67,17 @@ def test_the_compiled_construction_finds_the_sets_of_the_plain_one(semiring, pla
         assert all(near(a[4], b[4], 1e-9) for a, b in zip(ours.arcs, plainly.arcs, strict=True))
 
 
-def test_by_default_a_large_machine_may_become_ten_times_larger() -> None:
-    words = [[1 + (i >> b & 1) for b in range(16)] for i in range(0, 65536, 5)]
-    tree = from_strings(words, semiring=Boolean())
-    assert tree.n_states > 20_000
-    assert determinise(union(tree, tree)).n_states > 20_000
-    with pytest.raises(LimitError, match="limit=1000 "):
-        determinise(tree, limit=1000)
+def test_by_default_a_machine_may_become_ten_times_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catena.structure.automaton.determinise.MOST_STATES", 20)
+    tree = from_strings([[1 + (i >> b & 1) for b in range(5)] for i in range(32)], semiring=Boolean())
+    assert determinise(union(tree, tree)).n_states > 50
+    # Which of the last seven labels was 1: 2^7 sets of 8 states.
+    arcs = [(0, 0, 1, 1, 0.0), (0, 0, 2, 2, 0.0), (0, 1, 1, 1, 0.0)]
+    arcs += [(q, q + 1, label, label, 0.0) for q in range(1, 7) for label in (1, 2)]
+    late = from_arcs(arcs, [0], [7], Boolean())
+    with pytest.raises(LimitError, match="limit=80 "):
+        determinise(late)
+    assert determinise(late, limit=128).n_states == 128
 
 
 @pytest.mark.parametrize("semiring", [Log(), Max(), Tropical(), Real()], ids=lambda s: type(s).__name__)

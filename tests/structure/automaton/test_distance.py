@@ -228,7 +228,7 @@ def test_an_edit_model_is_summed_where_others_iterate_or_answer_with_a_number(ba
 
 
 @both_backends
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(plain=plain_machines(scores=LIGHT, most_arcs=9))
 def test_distances_are_totals_to_and_from_each_state(backend: str, plain: Plain) -> None:
     assume(powers_vanish(matrix(plain)))
