@@ -192,6 +192,14 @@ def test_the_normaliser_is_learned_only_if_asked() -> None:
     assert learned.log_z.item() == fixed.log_z.item() == 2.0
 
 
+def test_the_noise_of_negative_sampling_is_loaded_with_its_weights(hidden: Tensor) -> None:
+    """It is part of the probabilities, unlike that of other layers, which only trains them."""
+    saved = NegativeSampling(D, noise_weights("unigram", counts_for(V)), k=3).double()
+    other = NegativeSampling(D, noise_weights("uniform", counts_for(V)), k=5).double()
+    other.load_state_dict(saved.state_dict())
+    assert torch.equal(other.log_probs(hidden), saved.log_probs(hidden))
+
+
 def test_weights_may_be_tied() -> None:
     tied = nn.Parameter(torch.randn(V, D))
     weights = noise_weights("uniform", [1] * V)

@@ -102,6 +102,7 @@ class NegativeSampling(ScoredOutput):
 
     normalised = False
     likelihood = False
+    log_noise: Tensor
 
     def __init__(
         self,
@@ -117,6 +118,7 @@ class NegativeSampling(ScoredOutput):
         self.d_in, self.v, self.shared = d_in, len(noise), shared
         self.scores = WordScores(d_in, self.v, bias, tied, forbidden)
         self.sampler = WithReplacement(noise, k)
+        self.register_buffer("log_noise", self.sampler.log_expected.clone())  # part of the model, so saved with it
 
     def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
         targets = checked_targets(self, hidden, targets)
@@ -125,8 +127,8 @@ class NegativeSampling(ScoredOutput):
 
     @property
     def final_bias(self) -> Float[Tensor, " v"] | None:
-        bias, noise = self.scores.effective_bias, self.sampler.log_expected
-        return noise.to(self.scores.weight.dtype) if bias is None else bias + noise.to(bias.dtype)
+        bias = self.scores.effective_bias
+        return self.log_noise if bias is None else bias + self.log_noise
 
 
 def noisy_scores(

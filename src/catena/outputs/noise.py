@@ -49,7 +49,7 @@ class Sampler(nn.Module, ABC):
     """Draws ``k`` ids at a time, or some fewer.
 
     ``log_expected[w]`` is the log of how often word w is among them on average; 0 for words that are never drawn, whose
-    score is -inf anyway.
+    score is -inf anyway. The tables follow from the counts and are not saved.
     """
 
     log_expected: Tensor
@@ -85,10 +85,10 @@ class WithReplacement(Sampler):
         super().__init__()
         self.k = k
         expected = k * weights / weights.sum()
-        self.register_buffer("log_expected", _log(expected))
+        self.register_buffer("log_expected", _log(expected), persistent=False)
         threshold, alias = alias_tables(weights)
-        self.register_buffer("threshold", torch.from_numpy(threshold))
-        self.register_buffer("alias", torch.from_numpy(alias))
+        self.register_buffer("threshold", torch.from_numpy(threshold), persistent=False)
+        self.register_buffer("alias", torch.from_numpy(alias), persistent=False)
 
     def draw(self) -> Int[Tensor, " k"]:
         return self.draw_rows(1)[0]
@@ -114,7 +114,7 @@ class Distinct(Sampler):
         self.k = k
         self.draws = WithReplacement(weights, k)
         never = np.log1p(-np.minimum(weights / weights.sum(), 1 - 1e-16))
-        self.register_buffer("log_expected", _log(-np.expm1(k * never)))
+        self.register_buffer("log_expected", _log(-np.expm1(k * never)), persistent=False)
 
     def draw(self) -> Int[Tensor, " c"]:
         return self.draws.draw().unique()
@@ -141,11 +141,11 @@ class WithoutReplacement(Sampler):
         super().__init__()
         self.k = min(k, int((weights > 0).sum()))
         lengths = inclusion_units(weights, self.k)
-        self.register_buffer("log_expected", _log(lengths / UNIT))
-        self.register_buffer("certain", torch.from_numpy(np.flatnonzero(lengths == UNIT)))
+        self.register_buffer("log_expected", _log(lengths / UNIT), persistent=False)
+        self.register_buffer("certain", torch.from_numpy(np.flatnonzero(lengths == UNIT)), persistent=False)
         others = np.flatnonzero((lengths > 0) & (lengths < UNIT))
-        self.register_buffer("others", torch.from_numpy(others))
-        self.register_buffer("lengths", torch.from_numpy(lengths[others]))
+        self.register_buffer("others", torch.from_numpy(others), persistent=False)
+        self.register_buffer("lengths", torch.from_numpy(lengths[others]), persistent=False)
 
     def draw(self) -> Int[Tensor, " k"]:
         device = self.others.device

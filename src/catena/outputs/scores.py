@@ -70,7 +70,7 @@ class WordScores(nn.Module):
     def each(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, "n c"]) -> Float[Tensor, "n c"]:
         """The scores of words that each row has for itself."""
         rows, bias = self.rows(ids), self.effective_bias
-        scores = torch.matmul(rows, hidden.to(rows.dtype)[:, :, None]).squeeze(-1).to(rows.dtype)
+        scores = (rows * hidden[:, None]).sum(-1)
         return scores if bias is None else scores + bias.to(rows.dtype)[ids]
 
     def rows(self, ids: Int[Tensor, "*ids"]) -> Float[Tensor, "*ids d_in"]:
