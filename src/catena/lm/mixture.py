@@ -1,0 +1,202 @@
+r"""Linear mixtures of language models, weights that suit a text best, and a model of recent words.
+
+.. math::  p(w \mid h) = \sum_m \lambda_m\, p_m(w \mid h)
+
+Log-linear ones are combinations of steppers, in ``decoding``: they need no training, but a sum over all words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
+from catena.errors import DataError, ShapeError
+from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, LanguageModel
+from catena.numerics import log_sum_exp, safe_log
+
+# --- weights -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MixtureFit:
+    """Weights that expectation-maximisation found, and the mean log-probability of a token before each step."""
+
+    weights: tuple[float, ...]
+    log_likelihoods: tuple[float, ...]
+
+
+def mixed(log_probs: Float[Tensor, "m *places"], weights: Sequence[float]) -> Float[Tensor, "*places"]:
+    """log Σ λₘ pₘ, where ``log_probs[m]`` are those of model m."""
+    logs = safe_log(_checked(weights, len(log_probs)).to(log_probs))
+    return log_sum_exp(log_probs + logs.reshape(-1, *([1] * (log_probs.dim() - 1))), dim=0)
+
+
+def fit_weights(
+    log_probs: Float[Tensor, "m n"], most: int = 1000, tolerance: float = 1e-9, start: Sequence[float] | None = None
+) -> MixtureFit:
+    """The weights under which the tokens of a text are most probable.
+
+    ``log_probs[m, i]`` is the log-probability of token i by model m. Each step of expectation-maximisation gives a
+    model the mean share it has in the probability of a token, and never makes the text less probable (Dempster et al.
+    1977); the function is concave, so the end is the best there is. Stops when a token gains less than
+    ``tolerance``. A weight that starts at 0 stays there.
+    """
+    m, n = log_probs.shape
+    lost = int((log_probs.amax(dim=0) == -math.inf).sum()) if m and n else 0
+    if not m or not n or lost:
+        raise DataError(
+            f"weights of a mixture need at least one model and tokens that some model finds possible, but there are "
+            f"{m} models, {n} tokens, and {lost} that all find impossible"
+        )
+    weights = _checked(start or [1.0 / m] * m, m)
+    scores, reached = log_probs.double(), []
+    for _ in range(most):
+        joint = scores + safe_log(weights)[:, None]
+        tokens = log_sum_exp(joint, dim=0)
+        reached.append(float(tokens.mean()))
+        if len(reached) > 1 and reached[-1] - reached[-2] < tolerance:
+            break
+        weights = (joint - tokens).exp().mean(dim=1)
+        weights = weights / weights.sum()
+    return MixtureFit(tuple(weights.tolist()), tuple(reached))
+
+
+def _checked(weights: Sequence[float], m: int) -> Tensor:
+    found = torch.tensor(list(weights), dtype=torch.float64)
+    if len(found) != m or bool((found < 0).any()) or abs(float(found.sum()) - 1.0) > 1e-6:
+        raise DataError(f"a mixture of {m} models needs {m} weights from 0 that sum to 1, but they are {list(weights)}")
+    return found
+
+
+# --- a mixture ---------------------------------------------------------------------------------------------------
+
+
+class LinearMixture(LanguageModel[tuple[Any, ...]]):
+    """Language models over one vocabulary, mixed word by word. A state is a state of each.
+
+    Args:
+        models: the models; their ids must mean the same.
+        weights: of each, from 0, with sum 1. See :func:`fit_weights`.
+    """
+
+    def __init__(self, models: Sequence[LanguageModel[Any]], weights: Sequence[float]) -> None:
+        self.models, self.weights = tuple(models), tuple(_checked(weights, len(models)).tolist())
+        first = self.models[0]
+        for i, other in enumerate(self.models[1:], start=2):
+            if other.v != first.v or other.end != first.end or other.vocabulary.symbols != first.vocabulary.symbols:
+                raise DataError(
+                    f"models of a mixture must share one vocabulary, but model {i} has {other.v:,} words and end "
+                    f"{other.end}, model 1 has {first.v:,} and {first.end}, or their words differ: train them on ids "
+                    "of the same vocabulary"
+                )
+        self.v, self.end = first.v, first.end
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self.models[0].vocabulary
+
+    def start(self, n: int) -> tuple[Any, ...]:
+        return tuple(model.start(n) for model in self.models)
+
+    def log_probs(self, state: tuple[Any, ...]) -> Float[Tensor, "n v"]:
+        rows = [model.log_probs(part) for model, part in zip(self.models, state, strict=True)]
+        return mixed(torch.stack(rows), self.weights)
+
+    def advance(self, state: tuple[Any, ...], ids: Int[Tensor, " n"]) -> tuple[Any, ...]:
+        return tuple(model.advance(part, ids) for model, part in zip(self.models, state, strict=True))
+
+    def select(self, state: tuple[Any, ...], rows: Int[Tensor, " m"]) -> tuple[Any, ...]:
+        return tuple(model.select(part, rows) for model, part in zip(self.models, state, strict=True))
+
+    def join(self, states: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        return tuple(model.join([state[i] for state in states]) for i, model in enumerate(self.models))
+
+    def extend(self, state: tuple[Any, ...], ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> tuple[Any, ...]:
+        return tuple(model.extend(part, ids, lengths) for model, part in zip(self.models, state, strict=True))
+
+    def token_log_probs(self, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n t"]:
+        rows = [model.token_log_probs(ids, lengths) for model in self.models]
+        found = mixed(torch.stack(rows), self.weights)
+        return torch.where(torch.arange(ids.shape[1], device=ids.device) < lengths[:, None], found, 0.0)
+
+
+# --- recent words ------------------------------------------------------------------------------------------------
+
+
+class CacheModel(LanguageModel[Tensor]):
+    """p(w) = how often w is among the last words, older ones counting less. Kuhn & De Mori (1990).
+
+    By itself it finds new words impossible: it is for mixtures. Where nothing was read yet, all words that a text may
+    hold are alike. Rows of a state are the last words, -1 where there are none.
+
+    Args:
+        vocabulary: the symbols of the ids.
+        size: how many words are remembered.
+        decay: a word counts ``decay`` times as much as the one after it.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, size: int = 200, decay: float = 1.0) -> None:
+        if size < 1 or not 0.0 < decay <= 1.0:
+            raise DataError(f"a cache needs a size from 1 and a decay above 0, at most 1, but has {size} and {decay:g}")
+        self._vocabulary, self.size, self.decay = vocabulary, size, decay
+        self.v, self.end = len(vocabulary), vocabulary.special(END_SYMBOL)
+        vocabulary.special(BEGIN_SYMBOL)
+        hidden = [vocabulary.special(s) for s in vocabulary.specials if s not in (UNK_SYMBOL, END_SYMBOL)]
+        self._even = torch.ones(self.v)
+        self._even[hidden] = 0.0
+        self._even /= self._even.sum()
+        self._weights = decay ** torch.arange(size - 1, -1, -1, dtype=torch.float32)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._vocabulary
+
+    def start(self, n: int) -> Int[Tensor, "n size"]:
+        return torch.full((n, self.size), -1)
+
+    def log_probs(self, state: Int[Tensor, "n size"]) -> Float[Tensor, "n v"]:
+        weights = torch.where(state >= 0, self._weights, 0.0)
+        counts = torch.zeros(len(state), self.v).scatter_add(1, state.clamp(min=0), weights)
+        total = counts.sum(dim=1, keepdim=True)
+        return safe_log(torch.where(total > 0, counts / total.clamp(min=1e-30), self._even))
+
+    def advance(self, state: Int[Tensor, "n size"], ids: Int[Tensor, " n"]) -> Int[Tensor, "n size"]:
+        return torch.cat((state[:, 1:], ids[:, None]), dim=1)
+
+    def select(self, state: Int[Tensor, "n size"], rows: Int[Tensor, " m"]) -> Int[Tensor, "m size"]:
+        return state[rows]
+
+    def join(self, states: Sequence[Int[Tensor, "_ size"]]) -> Int[Tensor, "n size"]:
+        return torch.cat(list(states))
+
+    def text_log_probs(self, ids: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """Of each id after all before it, across the ends of sentences: what a cache of a whole document gives.
+
+        Time O(n), whatever the size.
+        """
+        if ids.numel() and not (int(ids.min()) >= 0 and int(ids.max()) < self.v):
+            raise ShapeError(f"ids must be 0 to {self.v - 1}, but there are {int(ids.min())} to {int(ids.max())}")
+        listed = ids.tolist()
+        counts: dict[int, tuple[float, int]] = {}  # the weight of a word when it was last changed, and when that was
+        found, total, oldest = [], 0.0, self.decay**self.size
+        for t, word in enumerate(listed):
+            weight, since = counts.get(word, (0.0, t))
+            p = weight * self.decay ** (t - since) / total if t else float(self._even[word])
+            found.append(math.log(p) if p > 1e-12 else -math.inf)
+            self._change(counts, word, t + 1, 1.0)
+            total = total * self.decay + 1.0
+            if t >= self.size:
+                self._change(counts, listed[t - self.size], t + 1, -oldest)
+                total -= oldest
+        return torch.tensor(found)
+
+    def _change(self, counts: dict[int, tuple[float, int]], word: int, t: int, by: float) -> None:
+        weight, since = counts.get(word, (0.0, t))
+        counts[word] = (weight * self.decay ** (t - since) + by, t)

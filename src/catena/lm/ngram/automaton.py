@@ -1,0 +1,96 @@
+r"""n-gram models as weighted automata, whose weight of a string is its probability. Labels are ids.
+
+Dense: a state for every full history, and for every shorter one at the start of a sentence; an arc for every state
+and word. :math:`\delta(q_{ij}, k, q_{jk}) = \log p(k \mid i\,j)`.
+
+Compact: a state for every history that the model knows; arcs for the n-grams it knows, and a failure arc to the next
+shorter history with the back-off weight, taken for all other words.
+
+In both, the probability of the end of a sentence is the final weight, and the weights of all strings sum to one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from catena.errors import DataError, LimitError
+from catena.lm.ngram.model import NgramModel
+from catena.numerics import NEVER
+from catena.structure.automaton.topology import Topology
+from catena.structure.automaton.value import FAILURE, LOG, Automaton
+
+MOST_ARCS = 5_000_000
+
+
+def words_of(model: NgramModel) -> np.ndarray:
+    """The ids that strings may hold: all that the model may predict, but for the end."""
+    possible = np.isfinite(model.packed.unigrams)
+    possible[model.end] = False
+    possible[0] = False  # label 0 reads nothing
+    return np.flatnonzero(possible)
+
+
+def dense_automaton(model: NgramModel, limit: int = MOST_ARCS) -> Automaton:
+    """A state for each full history and each shorter one at the start, an arc for each state and word.
+
+    Raises :class:`LimitError` beyond ``limit`` arcs.
+    """
+    words, order = words_of(model), model.order
+    sizes = [len(words) ** k for k in range(order - 1)] + [len(words) ** (order - 1)]
+    n = sum(sizes) if order > 1 else 1
+    if n * len(words) > limit:
+        raise LimitError(
+            f"the dense automaton of {len(words):,} words and order {order} has {n * len(words):,} arcs, beyond "
+            f"limit={limit:,}: take compact_automaton"
+        )
+    histories = [np.array([int(model.start(1)[0])])]
+    targets = []
+    base = 0
+    for k in range(order):
+        here = histories[-1]
+        if k == order - 1:
+            within = np.arange(sizes[-1])[:, None] * len(words) + np.arange(len(words))
+            targets.append((base + within % sizes[-1]).ravel())
+        else:
+            targets.append(base + len(here) + np.arange(len(here) * len(words)))
+            after = model.packed.step(np.repeat(here, len(words)), np.tile(words, len(here)))[0]
+            histories.append(after)
+        base += len(here)
+    rows = model.packed.spread(np.concatenate(histories)).astype(np.float64)
+    label = np.tile(words, n)
+    topology = Topology(np.repeat(np.arange(n), len(words)), np.concatenate(targets), label, label, n)
+    return _machine(topology, rows[:, words].ravel(), rows[:, model.end], 0)
+
+
+def compact_automaton(model: NgramModel) -> Automaton:
+    """The states of the model itself, with failure arcs. As large as the model."""
+    packed = model.packed
+    if packed.flat:
+        raise DataError(
+            "a flat model (add-k, Good-Turing) backs off to nothing, so failure arcs cannot carry its weights: take "
+            "dense_automaton, or another estimator"
+        )
+    table = packed.histories.reshape(-1, 4)
+    slots = packed.slots.reshape(-1, 3)
+    log_probs = packed.slots.view(np.float32).reshape(-1, 3)[:, 2].astype(np.float64)
+    widths = np.where(table[:, 1] < 0, 1, table[:, 1])
+    source = np.repeat(np.arange(packed.n_states), widths)
+    known = (slots[:, 0] >= 0) & np.isfinite(log_probs) & (slots[:, 0] != model.begin) & (slots[:, 0] != 0)
+    ends = known & (slots[:, 0] == model.end)
+    final = np.full(packed.n_states, NEVER)
+    final[source[ends]] = log_probs[ends]
+    arcs = np.flatnonzero(known & ~ends)
+    backoffs = packed.histories.view(np.float32).reshape(-1, 4)[:, 2].astype(np.float64)
+    failing = 1 + np.flatnonzero(np.isfinite(backoffs[1:]))
+    label = np.concatenate((slots[arcs, 0], np.full(len(failing), FAILURE))).astype(np.int64)
+    target = np.concatenate((slots[arcs, 1], table[failing, 3])).astype(np.int64)
+    weight = np.concatenate((log_probs[arcs], backoffs[failing]))
+    topology = Topology(np.concatenate((source[arcs], failing)), target, label, label, packed.n_states)
+    return _machine(topology, weight, final, int(model.start(1)[0]))
+
+
+def _machine(topology: Topology, weight: np.ndarray, final: np.ndarray, begin: int) -> Automaton:
+    initial = torch.full((topology.n_states,), NEVER, dtype=torch.float64)
+    initial[begin] = 0.0
+    return Automaton.trusted(topology, torch.from_numpy(weight), initial, torch.from_numpy(final), LOG)
