@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from catena.decoding.beam import beam
+from catena.decoding.combine import Ensemble
 from catena.decoding.greedy import greedy
 from catena.decoding.hypothesis import Hypothesis
 from catena.decoding.ranking import after, at_max_length, by_average, by_gnmt, by_nothing, when_sure
+from catena.decoding.repeats import NoRepeat
 from catena.decoding.stepper import Attentive, Stepper
 from catena.decoding.table import TableStepper
 from catena.errors import ConfigError
@@ -220,6 +222,16 @@ def test_coverage_prefers_what_has_looked_at_the_whole_source() -> None:
     assert len(finished) > 20
     assert sorted(finished) == sorted(wanted)
     assert finished != sorted(((round(h.log_prob, 9), h.ids) for h in found if h.finished), reverse=True)
+
+
+def test_a_stepper_inside_others_is_asked_where_it_looks() -> None:
+    looking = Looking(random_table(4, 2, end=3, seed=11).table, 3)
+    wrapped = NoRepeat(Ensemble([looking, looking]), 9)
+    found, wanted = (
+        beam(stepper, stepper.start(2), 4, 5, n_best=4, normalise=by_average, coverage=0.7)
+        for stepper in (wrapped, looking)
+    )
+    assert [plain(row) for row in found] == [plain(row) for row in wanted]
 
 
 @pytest.mark.parametrize(

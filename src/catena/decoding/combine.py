@@ -7,6 +7,7 @@ r"""Steppers made of steppers: ensembles, log-linear mixtures and shallow fusion
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -16,13 +17,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.decoding.filters import normalised
-from catena.decoding.stepper import Stepper
+from catena.decoding.stepper import Stepper, Wrapping
 from catena.errors import ConfigError
-from catena.numerics import log_sum_exp
+from catena.numerics import NEVER, log_sum_exp
 
 
-class Combined(Stepper[tuple[Any, ...]]):
-    """Several steppers over one vocabulary that read the same ids. A state holds one of each."""
+class Combined(Wrapping[tuple[Any, ...]]):
+    """Several steppers over one vocabulary that read the same ids. A state holds one of each; the first one leads."""
 
     def __init__(self, steppers: Sequence[Stepper[Any]], weights: Sequence[float]) -> None:
         if not steppers or len(weights) != len(steppers):
@@ -32,6 +33,7 @@ class Combined(Stepper[tuple[Any, ...]]):
             )
         if min(weights) < 0:
             raise ConfigError(f"the weights of steppers must not be below 0, but they are {list(weights)}")
+        self.stepper = steppers[0]
         self.steppers, self.weights = list(steppers), [float(weight) for weight in weights]
         self.v, self.end = steppers[0].v, steppers[0].end
         for place, other in enumerate(steppers):
@@ -53,6 +55,9 @@ class Combined(Stepper[tuple[Any, ...]]):
 
     def start(self, n: int) -> tuple[Any, ...]:
         return tuple(stepper.start(n) for stepper in self.steppers)
+
+    def inner(self, state: tuple[Any, ...]) -> Any:
+        return state[0]
 
     def log_probs(self, state: tuple[Any, ...]) -> Float[Tensor, "n v"]:
         return self.mix([stepper.log_probs(one) for stepper, one in zip(self.steppers, state, strict=True)])
@@ -81,8 +86,9 @@ class Ensemble(Combined):
             raise ConfigError("an ensemble needs a weight above 0, but all are 0")
 
     def mix(self, log_probs: Sequence[Float[Tensor, "n v"]]) -> Float[Tensor, "n v"]:
-        shares = torch.tensor(self.weights, dtype=torch.float64).log() - torch.tensor(sum(self.weights)).log()
-        return log_sum_exp(torch.stack([x + w for x, w in zip(log_probs, shares.tolist(), strict=True)]), dim=0)
+        total = sum(self.weights)
+        shares = [math.log(weight / total) if weight else NEVER for weight in self.weights]
+        return log_sum_exp(torch.stack([x + share for x, share in zip(log_probs, shares, strict=True)]), dim=0)
 
 
 class LogLinear(Combined):

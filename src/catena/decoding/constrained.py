@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.decoding.acceptor import FAR, Acceptor
-from catena.decoding.stepper import Stepper
+from catena.decoding.stepper import Stepper, Wrapping
 from catena.errors import ConfigError, ImpossibleError
 from catena.numerics import NEVER
 
@@ -33,7 +33,7 @@ class Constraint(NamedTuple):
     written: Int[Tensor, " n"]
 
 
-class Constrained(Stepper[Constraint]):
+class Constrained(Wrapping[Constraint]):
     """A stepper and the set of sequences it may write.
 
     Args:
@@ -67,6 +67,9 @@ class Constrained(Stepper[Constraint]):
         """The state of ``n`` prefixes that the inner stepper has read freely; the constraint begins here."""
         first = self._number(self.acceptor.start())
         return Constraint(state, torch.full((n,), first), torch.zeros(n, dtype=torch.int64))
+
+    def inner(self, state: Constraint) -> Any:
+        return state.inner
 
     def log_probs(self, state: Constraint) -> Float[Tensor, "n v"]:
         log_probs = self.stepper.log_probs(state.inner)

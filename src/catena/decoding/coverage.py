@@ -12,7 +12,7 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from catena.decoding.stepper import Attentive, Stepper
+from catena.decoding.stepper import Attentive, Stepper, Wrapping
 from catena.errors import ConfigError
 
 LEAST = 1e-6
@@ -23,19 +23,26 @@ class Coverage:
     """How much each hypothesis of a beam has looked at each position of its source."""
 
     def __init__(self, stepper: Stepper[Any], beta: float) -> None:
-        if not isinstance(stepper, Attentive):
+        self._around: list[Wrapping[Any]] = []
+        looking = stepper
+        while isinstance(looking, Wrapping) and not isinstance(looking, Attentive):
+            self._around.append(looking)
+            looking = looking.stepper
+        if not isinstance(looking, Attentive):
             raise ConfigError(
                 f"coverage = {beta} needs a stepper that says where it looks in a source, which "
-                f"{type(stepper).__name__} does not: leave coverage at 0"
+                f"{type(looking).__name__} does not: leave coverage at 0"
             )
-        self.stepper, self.beta = stepper, beta
+        self.looking, self.beta = looking, beta
         self.looked: Tensor | float = 0.0
 
     def step(self, state: Any) -> Float[Tensor, " n"]:
         """Adds where the step is looking; the penalty of each row, if it ended with this step."""
-        self.looked = self.looked + self.stepper.attention(state)
+        for stepper in self._around:
+            state = stepper.inner(state)
+        self.looked = self.looked + self.looking.attention(state)
         missed = self.looked.clamp(LEAST, 1.0).log()
-        return self.beta * missed.masked_fill(~self.stepper.source_mask(state), 0.0).sum(dim=1)
+        return self.beta * missed.masked_fill(~self.looking.source_mask(state), 0.0).sum(dim=1)
 
     def select(self, rows: Int[Tensor, " m"]) -> None:
         assert isinstance(self.looked, Tensor)

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from catena.decoding.stepper import Stepper
+from catena.decoding.stepper import Stepper, Wrapping
 from catena.errors import ConfigError
 from catena.numerics import NEVER
 
@@ -27,7 +27,7 @@ class Written(NamedTuple):
     ids: Int[Tensor, "n t"]
 
 
-class NoRepeat(Stepper[Written]):
+class NoRepeat(Wrapping[Written]):
     """p(next | prefix) without those ids that would repeat ``n`` ids of the prefix (Paulus et al. 2018)."""
 
     def __init__(self, stepper: Stepper[Any], n: int) -> None:
@@ -40,6 +40,9 @@ class NoRepeat(Stepper[Written]):
         inner = self.stepper.start(n)
         device = self.stepper.log_probs(inner).device
         return Written(inner, torch.zeros(n, 0, dtype=torch.int64, device=device))
+
+    def inner(self, state: Written) -> Any:
+        return state.inner
 
     def log_probs(self, state: Written) -> Float[Tensor, "n v"]:
         log_probs, ids = self.stepper.log_probs(state.inner), state.ids

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -116,3 +116,13 @@ class Attentive(ABC, Generic[State]):
     @abstractmethod
     def source_mask(self, state: State) -> Bool[Tensor, "n s"]:
         """True where a source position is real."""
+
+
+class Wrapping(Stepper[State]):
+    """A stepper around another one, whose states hold states of the inner one."""
+
+    stepper: Stepper[Any]
+
+    @abstractmethod
+    def inner(self, state: State) -> Any:
+        """The state of the inner stepper."""

@@ -1,0 +1,45 @@
+"""A stepper that never writes some ids, such as the one for unknown words; the others share their probability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from catena.decoding.filters import normalised
+from catena.decoding.stepper import Stepper
+from catena.errors import ConfigError
+from catena.numerics import NEVER
+
+
+class Without(Stepper[Any]):
+    """p(next | prefix, next is none of ``ids``). Prompts may still hold them."""
+
+    def __init__(self, stepper: Stepper[Any], ids: Sequence[int]) -> None:
+        self.stepper, self.v, self.end = stepper, stepper.v, stepper.end
+        self.ids = sorted(set(ids))
+        if self.ids and not 0 <= self.ids[0] <= self.ids[-1] < self.v:
+            raise ConfigError(f"ids that are never written must be below {self.v}, and they are {self.ids[:20]}")
+
+    def start(self, n: int) -> Any:
+        return self.stepper.start(n)
+
+    def log_probs(self, state: Any) -> Float[Tensor, "n v"]:
+        log_probs = self.stepper.log_probs(state)
+        gone = torch.tensor(self.ids, dtype=torch.int64, device=log_probs.device)
+        return normalised(log_probs.index_fill(1, gone, NEVER))
+
+    def advance(self, state: Any, ids: Int[Tensor, " n"]) -> Any:
+        return self.stepper.advance(state, ids)
+
+    def select(self, state: Any, rows: Int[Tensor, " m"]) -> Any:
+        return self.stepper.select(state, rows)
+
+    def join(self, states: Sequence[Any]) -> Any:
+        return self.stepper.join(states)
+
+    def extend(self, state: Any, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Any:
+        return self.stepper.extend(state, ids, lengths)
