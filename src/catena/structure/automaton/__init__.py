@@ -9,6 +9,7 @@
 ``epsilon``     removal of epsilons; ``determinise``, ``minimise``, ``push``, ``equivalence``
 ``distance``    the total weight and shortest distances, exact on cyclic machines (Lehmann's closure)
 ``paths``       machines as distributions over paths: every question; ``search`` for the best strings
+``table``       deterministic machines as rows of tensors, stepped through many states at once
 ``text``        AT&T text; ``openfst`` reads and writes OpenFst's binary files
 ==============  ==============================================================================================
 """
