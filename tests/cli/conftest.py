@@ -103,3 +103,46 @@ def trained(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["train", files / "train.tsv", "--dev", files / "dev.tsv", "-o", folder, *TINY, "-q"]
     assert main([str(word) for word in words]) == 0
     return folder
+
+
+@pytest.fixture(scope="session")
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a small LSTM over words."""
+    folder = tmp_path_factory.mktemp("language-model")
+    text = folder / "text.txt"
+    text.write_text("the cat sat\na dog ran\nthe dog sat on the cat\na cat ran\n" * 20, encoding="utf-8")
+    size = ("--model", "lstm", "--model.embedding.d", "8", "--model.encoder.d", "8", "--n-layers", "1")
+    quick = ("--max-epochs", "1", "--threads", "1", "-q")
+    assert main(["train", "lm", str(text), *size, *quick, "-o", str(folder / "run")]) == 0
+    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def ngram_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a trigram model over the same words."""
+    folder = tmp_path_factory.mktemp("ngram-model")
+    text = folder / "text.txt"
+    text.write_text("the cat sat\na dog ran\nthe dog sat on the cat\na cat ran\n" * 20, encoding="utf-8")
+    words = ["train", "lm", str(text), "--model", "ngram", "--model.order", "3", "-q", "-o", str(folder / "run")]
+    assert main(words) == 0
+    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def character_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a 6-gram model over the characters of a text that we wrote."""
+    folder = tmp_path_factory.mktemp("character-model")
+    text = folder / "text.txt"
+    lines = [
+        "文学是一种艺术形式",
+        "音乐是一种艺术形式",
+        "绘画是一种艺术",
+        "他学习医术",
+        "医术救人",
+        "艺术是美的",
+        "他研究文学",
+    ]
+    text.write_text("\n".join(lines * 5) + "\n", encoding="utf-8")
+    size = ["--model", "ngram", "--model.order", "4", "--tokenizer", "characters", "-q"]
+    assert main(["train", "lm", str(text), *size, "-o", str(folder / "run")]) == 0
+    return folder / "run"

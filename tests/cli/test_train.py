@@ -158,7 +158,6 @@ CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n2\tbark\tbark\tVERB\tVBP\t
         (CONLLU.encode(), "rows have ten tab-separated fields"),
         ("weather\tcaf\xe9\nmusic\tplay\n".encode("latin-1") * 9, ":1 is not UTF-8: byte 0xe9 at character 12"),
         (b"\x89PNG\r\n\x1a\n\0\0", "is a PNG picture, not a text"),
-        (b"one line of words\nand one more\n", "which "),
     ],
 )
 def test_files_that_are_not_what_a_classifier_learns_from(

@@ -39,7 +39,7 @@ def run(argv: Sequence[str]) -> int:
 
     model = open_model(flags.run, flags)
     if flags.file == "-":
-        lines = _predicted(model, _standard_input(flags.encoding or "utf-8"), flags.format, sys.stdin.isatty())
+        lines = _predicted(model, standard_input(flags.encoding or "utf-8"), flags.format, sys.stdin.isatty())
     else:
         lines = _predicted(model, model.read_texts(Path(flags.file), flags.reading()), flags.format, False)
     if flags.output is not None:
@@ -61,7 +61,7 @@ def _predicted(model: Any, texts: Iterator[str], format: str, at_once: bool) -> 
         yield model.write(prediction, text, format)
 
 
-def _standard_input(encoding: str) -> Iterator[str]:
+def standard_input(encoding: str) -> Iterator[str]:
     for number, line in enumerate(sys.stdin.buffer, start=1):
         try:
             yield line.decode(encoding).removeprefix("\ufeff").rstrip("\r\n")

@@ -19,6 +19,7 @@ from catena.decoding.phrases import with_phrase, without_phrases
 from catena.decoding.pieces import PieceAcceptor
 from catena.decoding.settings import SearchLimits
 from catena.decoding.stepper import Stepper
+from catena.decoding.without import Without
 from catena.errors import ConfigError, DataError
 from catena.structure.automaton.regex import from_regex
 from catena.tasks.lm.encoding import LmEncoding
@@ -67,17 +68,24 @@ class Writer:
     Args:
         wishes: what all that is written must be like.
         fused: a second model over the same vocabulary.
+        unknown: write ``<unk>`` where the model would; otherwise known symbols alone are written.
     """
 
     def __init__(
-        self, model: LmPredictor, settings: SearchLimits, wishes: Wishes | None = None, fused: Fused | None = None
+        self,
+        model: LmPredictor,
+        settings: SearchLimits,
+        wishes: Wishes | None = None,
+        fused: Fused | None = None,
+        *,
+        unknown: bool = False,
     ) -> None:
         self.model, self.settings = model, settings
         stepper: Stepper[Any] = model.stepper
         if fused is not None:
             _check_same_vocabulary(model, fused.model)
             stepper = shallow_fusion(stepper, fused.model.stepper, fused.weight)
-        self._reader = prepared(settings, stepper)
+        self._reader = prepared(settings, Without(stepper, [] if unknown else [UNK]))
         self._acceptor = acceptor_of(wishes, model.encoding) if wishes else None
 
     def write(self, prompts: Sequence[str], generator: torch.Generator) -> list[list[Written]]:
@@ -103,9 +111,8 @@ class Writer:
                 shown = text
 
     def _written(self, prompt: str, one: Hypothesis) -> Written:
-        ids = one.ids[:-1] if one.ids and one.ids[-1] == self.model.encoding.end else one.ids
-        tokens = tuple(self.model.encoding.vocabulary.tokens(ids))
-        return Written(prompt, self._continuation(prompt, ids), tokens, one)
+        tokens = tuple(self.model.encoding.vocabulary.tokens(one.ids))
+        return Written(prompt, self._continuation(prompt, one.ids), tokens, one)
 
     def _continuation(self, prompt: str, ids: Sequence[int]) -> str:
         """What ids add to a prompt, with the blank that stands before a word."""

@@ -1,0 +1,104 @@
+"""``catena score RUN [FILE]``: how probable each text is to a language model, and all of them together."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from catena.cli.flags import Machine, arg, parse_flags
+from catena.cli.predict import standard_input
+from catena.cli.reading import ReadingFlags
+from catena.cli.usage import UsageError
+from catena.cli.writing import check_writable, write_lines
+
+if TYPE_CHECKING:
+    from catena.tasks.lm.predictor import ScoredText
+
+
+@dataclass(frozen=True)
+class ScoreFlags(ReadingFlags, Machine):
+    run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
+    """The run or checkpoint folder of a language model."""
+    file: Annotated[tyro.conf.Positional[str], arg("FILE")] = "-"
+    """A file of texts, one a line; standard input if it is - or not named."""
+    tokens: bool = False
+    """Show each token with its log-probability too."""
+    format: Annotated[Literal["text", "tsv", "jsonl"], arg(shown="(default: text)")] = "text"
+    """text: lines for a person; tsv: log-probability, perplexity, text; jsonl: everything. The totals go to standard
+    error in the last two."""
+    output: Annotated[Path | None, arg("FILE", "-o")] = None
+    """The file to write; standard output if not set."""
+
+
+def run(argv: Sequence[str]) -> int:
+    about = "Log-probability, perplexity and bits of each text and of all of them. Each text is scored by itself."
+    flags = parse_flags(ScoreFlags, argv, "catena score RUN [FILE]", about)
+    if flags.output is not None:
+        check_writable(flags.output, "scores.tsv")
+
+    from catena.cli.machine import open_model
+    from catena.tasks.lm.predictor import LmPredictor
+
+    model = open_model(flags.run, flags)
+    if not isinstance(model, LmPredictor):
+        raise UsageError(f"{flags.run} is no language model: train one with 'catena train lm'")
+    own = flags.file == "-"
+    texts = standard_input(flags.encoding or "utf-8") if own else model.read_texts(Path(flags.file), flags.reading())
+    scored = (model.predict([text])[0] for text in texts) if own and sys.stdin.isatty() else model.predict_stream(texts)
+    totals = Totals()
+    lines = _lines(scored, model, flags, totals)
+    if flags.output is not None:
+        write_lines(flags.output, lines)
+    else:
+        for line in lines:
+            sys.stdout.write(line + "\n")
+    aside = flags.output is not None or flags.format != "text"
+    (sys.stderr if aside else sys.stdout).write(totals.line() + "\n")
+    return 0
+
+
+class Totals:
+    """Sums over the texts that have gone by."""
+
+    def __init__(self) -> None:
+        self.texts = self.tokens = self.characters = self.bytes = self.unknown = 0
+        self.nats = 0.0
+
+    def add(self, one: ScoredText) -> None:
+        self.texts += 1
+        self.tokens += len(one.log_probs)
+        self.characters += len(one.text) + 1
+        self.bytes += len(one.text.encode("utf-8", "surrogatepass")) + 1
+        self.unknown += one.unknown
+        self.nats -= one.log_prob
+
+    def line(self) -> str:
+        if not self.texts:
+            return "no texts"
+        mean = self.nats / self.tokens
+        perplexity = math.exp(mean) if mean < 700 else math.inf
+        bits = self.nats / math.log(2)
+        return (
+            f"{self.texts:,} texts, {self.tokens:,} tokens with their ends, {self.unknown:,} unknown: log-probability "
+            f"{-self.nats:.4f}, perplexity {perplexity:.4f}, {bits / self.characters:.4f} bits a character, "
+            f"{bits / self.bytes:.4f} bits a byte"
+        )
+
+
+def _lines(scored: Iterator[ScoredText], model: Any, flags: ScoreFlags, totals: Totals) -> Iterator[str]:
+    for one in scored:
+        totals.add(one)
+        if flags.format == "text":
+            yield f"{one.log_prob:10.4f}   perplexity {one.perplexity:10.2f}   {one.text}"
+        else:
+            yield model.write(one, one.text, flags.format)
+        if flags.tokens and flags.format != "jsonl":
+            for token, log_prob in zip(one.tokens, one.log_probs, strict=True):
+                yield f"{log_prob:10.4f}\t{json.dumps(token, ensure_ascii=False)[1:-1]}"

@@ -1,0 +1,68 @@
+"""``catena correct``: what was meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Catena, matches
+
+WRONG, RIGHT = "文学是一种医术形式", "文学是一种艺术形式"
+QUICK = ("--steps", "150", "--chains", "4")
+
+
+@pytest.fixture
+def confusions() -> Path:
+    path = Path("confusions.tsv")
+    path.write_text("艺\t医 意\n医\t艺\n", encoding="utf-8")
+    return path
+
+
+def test_a_wrong_character_is_put_right(catena: Catena, character_model: Path, confusions: Path) -> None:
+    said = catena("correct", character_model, "--confusions", confusions, *QUICK, stdin=f"{WRONG}\n".encode())
+    assert said.code == 0, said.err
+    assert said.out == f"{RIGHT}\n"
+
+
+def test_what_is_right_stays_and_figures_are_given(catena: Catena, character_model: Path, confusions: Path) -> None:
+    words = ("correct", character_model, "--confusions", confusions, *QUICK, "--format", "jsonl")
+    said = catena(*words, stdin=f"{RIGHT}\n他学习医术\n\n".encode())
+    rows = [json.loads(line) for line in said.out.splitlines()]
+    assert [row["corrected"] for row in rows] == [RIGHT, "他学习医术", ""]
+    for row in rows[:2]:
+        assert 0.5 < row["probability"] <= 1
+        assert 0 < row["accepted"] < 1
+        assert row["effective_samples"] > 1
+        assert sum(other["probability"] for other in row["alternatives"]) <= 1 - row["probability"] + 1e-6
+    assert catena(*words, stdin=f"{RIGHT}\n他学习医术\n\n".encode()).out == said.out
+
+
+def test_a_file_in_and_a_file_out(catena: Catena, character_model: Path, confusions: Path) -> None:
+    Path("in.txt").write_text(WRONG + "\n", encoding="utf-8")
+    words = ("correct", character_model, "in.txt", "--confusions", confusions, *QUICK)
+    assert catena(*words, "--format", "tsv", "-o", "out.tsv").code == 0
+    probability, corrected, text = Path("out.tsv").read_text(encoding="utf-8").rstrip("\n").split("\t")
+    assert (corrected, text) == (RIGHT, WRONG)
+    assert 0 < float(probability) <= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "sentence"),
+    [
+        ((), "xyz", "a text to correct must be of symbols that the model knows, and it does not know 'x', 'y', 'z': …"),
+        (("--insert", "1.5"), "文", "the rates of a channel must be from 0 to 1, …"),
+        (("--steps", "0"), "文", "--steps must be 1 or more, and is 0"),
+        (("--confusions", "bad.tsv"), "文", "bad.tsv:2 must be a symbol, a tab, and the symbols …"),
+    ],
+)
+def test_wrong_words(catena: Catena, character_model: Path, words: tuple[str, ...], stdin: str, sentence: str) -> None:
+    Path("bad.tsv").write_text("a\tb\nno tab\n", encoding="utf-8")
+    said = catena("correct", character_model, *words, *(() if "--steps" in words else QUICK), stdin=stdin.encode())
+    assert said.code in (1, 2)
+    assert matches(said.sentence, sentence)
+
+
+def test_other_models_are_refused(catena: Catena, trained: Path) -> None:
+    assert "is no language model" in catena("correct", trained).sentence

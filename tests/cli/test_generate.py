@@ -1,0 +1,126 @@
+"""``catena generate``: prompts, searches, wishes, streaming."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Catena, matches
+
+
+@pytest.fixture(params=["language_model", "ngram_model"])
+def model(request: pytest.FixtureRequest) -> Path:
+    return request.getfixturevalue(request.param)
+
+
+def test_a_prompt_is_gone_on_with_and_the_seed_decides(catena: Catena, model: Path) -> None:
+    words = ("generate", model, "the cat", "--max-length", "12", "--seed", "5")
+    said = catena(*words)
+    assert said.code == 0, said.err
+    assert said.out.startswith("the cat")
+    assert said.out.count("\n") == 1
+    assert catena(*words).out == said.out
+    assert len({catena(*words[:-1], seed).out for seed in range(12)}) > 1
+
+
+def test_what_is_streamed_is_what_is_written(catena: Catena, model: Path) -> None:
+    words = ("generate", model, "a", "--max-length", "9")
+    streamed = catena(*words).out
+    (row,) = map(json.loads, catena(*words, "--format", "jsonl").out.splitlines())
+    assert row["prompt"] + row["text"] + "\n" == streamed
+    assert row["prompt"] + " " + " ".join(row["tokens"]) == streamed.rstrip("\n") or not row["tokens"]
+
+
+def test_log_probs_are_those_of_score(catena: Catena, model: Path) -> None:
+    found = catena(
+        "generate", model, "--search", "beam", "--width", "8", "--n-best", "5", "--unknown", "--format", "jsonl",
+        "--max-length", "8",
+    )  # fmt: skip
+    rows = [json.loads(line) for line in found.out.splitlines()]
+    assert len(rows) == 5
+    assert [row["log_prob"] for row in rows] == sorted((row["log_prob"] for row in rows), reverse=True)
+    finished = [row for row in rows if row["finished"] and "<unk>" not in row["tokens"]]
+    assert finished
+    stdin = "".join(row["text"] + "\n" for row in finished).encode()
+    scored = [json.loads(line) for line in catena("score", model, "--format", "jsonl", stdin=stdin).out.splitlines()]
+    for row, score in zip(finished, scored, strict=True):
+        assert row["log_prob"] == pytest.approx(score["log_prob"], abs=1e-3)
+
+
+def test_wishes_are_fulfilled(catena: Catena, model: Path) -> None:
+    words = ("generate", model, "the", "a", "--n", "10", "--max-length", "9", "--format", "jsonl")
+    rows = [json.loads(line) for line in catena(*words, "--word", "cat sat", "--without", "dog").out.splitlines()]
+    assert len(rows) == 20
+    for row in rows:
+        assert "cat sat" in row["text"]
+        assert "dog" not in row["text"]
+    rows = [json.loads(line) for line in catena(*words, "--pattern", "[a-d]{3} [a-z]+( ran)?").out.splitlines()]
+    for row in rows:
+        assert re.fullmatch("[a-d]{3} [a-z]+( ran)?", row["text"].lstrip())
+
+
+def test_unknown_words_are_written_only_if_asked_for(catena: Catena, tmp_path: Path) -> None:
+    Path("text.txt").write_text("a b c\n" * 10 + "x y z\n" + "w v u\n", encoding="utf-8")
+    size = ("--model", "ngram", "--model.order", "1", "--min-count", "2", "--dev-share", "0.3", "-q", "-o", "run")
+    assert catena("train", "lm", "text.txt", *size).code == 0
+    words = ("generate", "run", "--n", "100", "--format", "tsv", "--max-length", "20")
+    assert "<unk>" not in catena(*words).out
+    assert "<unk>" in catena(*words, "--unknown").out
+
+
+def test_prompts_come_from_a_file(catena: Catena, model: Path) -> None:
+    Path("prompts.txt").write_text("the\na dog\n", encoding="utf-8")
+    said = catena("generate", model, "--file", "prompts.txt", "--search", "greedy", "--max-length", "4")
+    assert [line[:3] for line in said.out.splitlines()] == ["the", "a d"]
+
+
+def test_a_second_model_has_a_say(catena: Catena, language_model: Path, ngram_model: Path) -> None:
+    words = ("generate", language_model, "the", "--search", "beam", "--format", "jsonl", "--max-length", "8")
+    alone = json.loads(catena(*words).out)
+    fused = json.loads(catena(*words, "--fuse", ngram_model, "--fuse-weight", "5").out)
+    trigram = json.loads(catena("generate", ngram_model, *words[2:]).out)
+    assert fused["text"] == trigram["text"]
+    assert fused["score"] != alone["score"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ("--word", "zebra"),
+            "a phrase must be of known words, and 'zebra' has 'zebra', which the model does not know",
+        ),
+        (("--word", ""), "a phrase must be of known words, and '' is empty"),
+        (("--pattern", "[0-9]+"), "no sequence of the vocabulary writes a text that the machine accepts"),
+        (("--fuse-weight", "-1"), "--fuse-weight must be 0 or more, and is -1.0"),
+    ],
+)
+def test_wrong_words(catena: Catena, ngram_model: Path, words: tuple[str, ...], sentence: str) -> None:
+    said = catena("generate", ngram_model, *words)
+    assert said.code in (1, 2)
+    assert matches(said.sentence, sentence)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--temperature", "0"), "search.temperature is 0: must be greater than 0"),
+        (("--search", "beem"), "search.kind is 'beem': did you mean 'beam'?"),
+        (("--search", "beam", "--n-best", "9"), "n_best = 9 needs a beam as wide"),
+    ],
+)
+def test_wrong_settings(catena: Catena, ngram_model: Path, words: tuple[str, ...], problem: str) -> None:
+    said = catena("generate", ngram_model, *words)
+    assert said.code == 1
+    assert said.err.startswith("catena generate: the command line has a value that cannot be used:\n")
+    assert problem in said.err
+
+
+def test_other_models_and_other_vocabularies_are_refused(
+    catena: Catena, trained: Path, ngram_model: Path, character_model: Path
+) -> None:
+    assert "is no language model" in catena("generate", trained).sentence
+    assert "need the same vocabulary" in catena("generate", ngram_model, "--fuse", character_model).sentence
