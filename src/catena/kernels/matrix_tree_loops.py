@@ -40,6 +40,12 @@ half; come back from that; or nothing, for it is one word.
 
 
 @njit(nogil=True)
+def row_width(size: int) -> int:
+    """At least ``size``: an odd number of cache lines, or rows of 2ᵏ words would all fall on the same few lines."""
+    return 8 * ((size + 7) // 8 | 1)
+
+
+@njit(nogil=True)
 def halving(n: int, plan: Any) -> int:
     """The order of work: rows (what to do, depth, low, high) of the plan. Returns their number, at most 4 n."""
     if n == 0:
@@ -291,21 +297,22 @@ def sum_rows(
     size, depths = arcs.shape[1], 1
     while 1 << (depths - 1) < size:
         depths += 1
-    x, w, up = np.empty((size, size)), np.empty((size, size)), np.empty(size * size)
-    a, q = np.empty(depths * size * size), np.empty(depths * size * size)
+    width = row_width(size)
+    x, w, up = np.empty((size, size)), np.empty((size, size)), np.empty(width * width)
+    a, q = np.empty(depths * width * width), np.empty(depths * width * width)
     ds, losses, plan = np.empty(size), np.empty(depths), np.empty((4 * size, 4), np.int64)
     for r in range(low, high):
         n = lengths[r]
         shift = level(arcs[r], n, single_root, x, ds)
         weigh(x, n, 0.0, False, w, plan)
-        lay_out(w, n, size, a)
+        lay_out(w, n, width, a)
         if both_ways:
-            log_z[r], exact[r] = fill_up(a, q, size, n, not single_root, up, plan, losses, ds)
+            log_z[r], exact[r] = fill_up(a, q, width, n, not single_root, up, plan, losses, ds)
             if exact[r] and n > 0:
-                exact[r] = _chances(x, w, n, up, size, ds, chances[r])
+                exact[r] = _chances(x, w, n, up, width, ds, chances[r])
         elif n > 0:
-            _eliminate(a, 0, size, n, 0, n - 1, n, True, not single_root, q, 0, ds)
-            ds[n - 1] = a[(n - 1) * size + n]
+            _eliminate(a, 0, width, n, 0, n - 1, n, True, not single_root, q, 0, ds)
+            ds[n - 1] = a[(n - 1) * width + n]
             loss, log_z[r] = _lost(ds, n)
             exact[r] = loss > LEAST
         else:

@@ -23,7 +23,7 @@ from catena.kernels.arc_searches import as_arrays
 from catena.kernels.compiled import SUMS, compiled
 from catena.kernels.eisner_loops import level, weigh
 from catena.kernels.matrix_tree import log_partition_and_marginals
-from catena.kernels.matrix_tree_loops import fill_up
+from catena.kernels.matrix_tree_loops import fill_up, row_width
 from catena.kernels.matrix_tree_wide import come_back, eliminate
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.wide_numbers import NOTHING, narrow, wide_sum
@@ -181,7 +181,8 @@ def walk_rows(
     while 1 << (depths - 1) < size:
         depths += 1
     x, w, reach = np.empty((3, size, size))
-    a, q, up = np.empty(depths * size * size), np.empty(depths * size * size), np.empty(size * size)
+    width = row_width(size)
+    a, q, up = np.empty(depths * width * width), np.empty(depths * width * width), np.empty(width * width)
     ds, losses, plan = np.empty(size), np.empty(depths), np.empty((4 * size, 4), np.int64)
     steps, inside, state = np.empty(size), np.empty(size, np.bool_), np.empty(1, np.uint64)
     for r in range(low, high):
@@ -198,7 +199,7 @@ def walk_rows(
             state[0] = seeds[s, r]
             root = _drawn(roots[r, : n + 1], state) if single_root else 0
             if steps[root] < 0:
-                steps[root] = _steps(w, size, n, root, a, q, up, plan, losses, ds)
+                steps[root] = _steps(w, width, n, root, a, q, up, plan, losses, ds)
             left[s, r] = not steps[root] < STEPS * n * n
             if not left[s, r]:
                 _walk_up(n, root, reach[:, : n + 1], state, heads[s, r], inside)
