@@ -13,6 +13,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from catena.errors import LimitError
 from catena.numerics import NEVER
 from catena.structure.automaton.distance import distances
@@ -20,7 +22,9 @@ from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.paths import Paths
 from catena.structure.automaton.rational import connect, project
-from catena.structure.automaton.value import EPSILON, Automaton
+from catena.structure.automaton.topology import Array
+from catena.structure.automaton.value import EPSILON, LOG, Automaton
+from catena.structure.backend import kernels_serve
 from catena.structure.semirings import Log, Max
 
 MOST_SETS = 1_000_000
@@ -39,16 +43,27 @@ class Found(NamedTuple):
 
 def best_paths(machine: Automaton, n: int = 1) -> list[Found]:
     """The n paths of greatest weight, best first, as the labels they read and write; fewer if there are fewer."""
-    machine = expand_failures(machine.detach())
-    top = Paths.of(machine).topk(n)
+    machine = expand_failures(machine.detach()).over(LOG)
     t = machine.topology
     found = []
-    for score, member in zip(top.scores.tolist(), top.members.tolist(), strict=True):
-        if score > NEVER:
-            arcs = [arc for arc in member[1:] if arc >= 0]
-            read, written = (tuple(int(x[arc]) for arc in arcs if x[arc] != EPSILON) for x in (t.input, t.output))
-            found.append(Found(read, written, score))
+    for score, arcs in _best(machine, n):
+        read, written = (tuple(x[arcs][x[arcs] != EPSILON].tolist()) for x in (t.input, t.output))
+        found.append(Found(read, written, score))
     return found
+
+
+def _best(machine: Automaton, n: int) -> list[tuple[float, Array]]:
+    """(score, arcs) of the best paths of a machine over Log."""
+    if n == 1 and machine.weight.dim() == 1 and kernels_serve(machine.weight):
+        from catena.kernels.lattice import best_path
+
+        tensors = (machine.weight, machine.initial, machine.final)
+        numbers = [x.double().contiguous().numpy() for x in tensors]
+        _, score, arcs = best_path(numbers[0], numbers[1], numbers[2], machine.topology.graph_arrays)
+        return [(score, arcs)] if score > NEVER else []
+    top = Paths.of(machine).topk(n)
+    rows = zip(top.scores.tolist(), top.members.tolist(), strict=True)
+    return [(score, np.array([i for i in row[1:] if i >= 0], np.int64)) for score, row in rows if score > NEVER]
 
 
 def best_strings(machine: Automaton, n: int = 1, side: str = "input", limit: int = MOST_SETS) -> list[Found]:
