@@ -7,8 +7,8 @@ name all parts run. All contestants of a case run in turn in one process, so tha
 figure is the median of the processor time of a run (*least*: the least disturbed one); a ratio is a peer's time to
 Catena's. *kept* is what autograd holds for the backward pass beside the inputs, *of ours* its ratio to what Catena
 holds; *peak* is how much a process grows at most while it runs. With two threads the clock is the wall's. ``--cold``
-measures instead how much longer the first call of each case takes than the second, in a fresh process whose compiled
-loops are not yet on disk.
+measures instead how many more seconds of processor time the first call of each case takes than the second, in a fresh
+process whose compiled loops are not yet on disk.
 
 Peers that are not installed are left out; those of ``requirements-peers.txt`` want a virtual environment of their own,
 with this repository's ``src`` on ``PYTHONPATH``.
@@ -247,9 +247,9 @@ def first_calls(only: str) -> None:
             ours, run = next(iter(make().runs.items()))
             spent = []
             for _ in range(2):
-                begun = time.perf_counter()
+                begun = time.process_time()
                 run()
-                spent.append(time.perf_counter() - begun)
+                spent.append(time.process_time() - begun)
             print(f"  {name} ({ours}): {spent[0] - spent[1]:.1f} s", flush=True)
 
 

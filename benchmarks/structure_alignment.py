@@ -245,7 +245,7 @@ def ctc_growth(over: str) -> Callable[[int], Run]:
     return at
 
 
-structure.GROWTH["alignment, over s = t (says s t: 2)"] = (alignment_growth, [64, 128, 256, 512], "n")
+structure.GROWTH["alignment, over s = t (says s t: 2)"] = (alignment_growth, [128, 256, 512, 1024], "n")
 structure.GROWTH["ctc, over t (says t: 1)"] = (ctc_growth("t"), [256, 512, 1024, 2048], "t")
 structure.GROWTH["ctc, over s (says s: 1)"] = (ctc_growth("s"), [64, 128, 256, 512], "s")
 

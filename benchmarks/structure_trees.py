@@ -187,10 +187,10 @@ def low_rank_growth(over: str) -> Callable[[int], Run]:
 
 
 structure.GROWTH["tree, span trees over t (says t³)"] = (tree_growth, [64, 128, 256, 512], "t")
-structure.GROWTH["pcfg, over t (says t³)"] = (grammar_growth("t"), [40, 80, 160], "t")
-structure.GROWTH["pcfg, over symbols (says n s²)"] = (grammar_growth("n"), [32, 64, 128], "n")
-structure.GROWTH["low-rank pcfg, over t (says t³)"] = (low_rank_growth("t"), [50, 100, 200], "t")
-structure.GROWTH["low-rank pcfg, over rank (says r)"] = (low_rank_growth("r"), [256, 512, 1024], "r")
+structure.GROWTH["pcfg, over t (says t³)"] = (grammar_growth("t"), [80, 160, 320], "t")
+structure.GROWTH["pcfg, over symbols (says n s²)"] = (grammar_growth("n"), [24, 48, 96], "n")
+structure.GROWTH["low-rank pcfg, over t (says t³)"] = (low_rank_growth("t"), [80, 160, 320], "t")
+structure.GROWTH["low-rank pcfg, over rank (says r)"] = (low_rank_growth("r"), [1024, 2048, 4096], "r")
 
 
 if __name__ == "__main__":
