@@ -28,10 +28,10 @@ def joined(sentences: list[list[str]], settings: PhraseSettings) -> list[list[st
         def score(pair: tuple[str, str], counts: Counter = counts, pairs: Counter = pairs, n: int = n) -> float:
             a, b = counts[pair[0]], counts[pair[1]]
             if settings.score == "ratio":
-                return (pairs[pair] - settings.min_count) * n / (a * b)
+                return (pairs[pair] - settings.min_pairs) * n / (a * b)
             return math.log((pairs[pair] / n) / ((a / n) * (b / n))) / -math.log(pairs[pair] / n)
 
-        chosen = {pair for pair in pairs if pairs[pair] >= settings.min_count and score(pair) > settings.threshold}
+        chosen = {pair for pair in pairs if pairs[pair] >= settings.min_pairs and score(pair) > settings.threshold}
         sentences = [merged(sentence, chosen) for sentence in sentences]
     return sentences
 
@@ -52,7 +52,7 @@ def merged(sentence: list[str], chosen: set[tuple[str, str]]) -> list[str]:
 def test_phrases_are_those_of_plain_counting(
     sentences: list[list[str]], score: str, threshold: float, passes: int
 ) -> None:
-    settings = PhraseSettings(passes=passes, score=score, threshold=threshold, min_count=1)
+    settings = PhraseSettings(passes=passes, score=score, threshold=threshold, min_pairs=1)
     wanted = joined(sentences, settings)
     if len({word for sentence in wanted for word in sentence}) < 2:
         return
@@ -63,7 +63,7 @@ def test_phrases_are_those_of_plain_counting(
 
 def test_two_passes_join_three_words() -> None:
     text = [[word, "new", "york", "times", *"abcdef"[i % 6 :]] for i, word in enumerate("abcdefabcdefabcdef")]
-    settings = PhraseSettings(passes=2, threshold=2.5, min_count=5)
+    settings = PhraseSettings(passes=2, threshold=2.5, min_pairs=5)
     corpus = corpus_of_sentences(text, ALL, settings)
     assert "new_york_times" in corpus.words
     assert corpus.notes[0].endswith("phrases were joined")

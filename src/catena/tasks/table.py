@@ -60,6 +60,16 @@ TASKS.register("lm")(
     )
 )
 
+TASKS.register("embed")(
+    Entry(
+        name="embed",
+        summary="text into word vectors",
+        settings="catena.tasks.embed.settings:EmbedConfig",
+        application="catena.tasks.embed.application:EmbedApplication",
+        formats=(),
+    )
+)
+
 
 def task_of_file(path: Path, encoding: str | None = None) -> Entry:
     """The task that a data file is for, by its format."""

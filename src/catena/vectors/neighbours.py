@@ -38,7 +38,7 @@ def nearest(
     With ``most`` only so many rows, from the first on, are looked at. Of equal cosines the first row wins.
     """
     v = len(matrix) if most is None else min(most, len(matrix))
-    k = min(_checked(k), v)
+    k = min(checked_number(k), v)
     scores, places = _empty_heaps(len(queries), k)
     sizes = np.linalg.norm(queries, axis=1, keepdims=True)
     units = (queries / np.where(sizes == 0, 1, sizes)).astype(np.float32)
@@ -62,7 +62,7 @@ def best_analogies(
     O(u v d + n v) for u different words. Scores: cosines with b - a + c of unit vectors, or the product of 3CosMul.
     """
     v = len(matrix) if most is None else min(most, len(matrix))
-    k = min(_checked(k), v)
+    k = min(checked_number(k), v)
     asked, numbers = np.unique(questions, return_inverse=True)
     units = np.asarray(matrix[asked]) / norms[asked, None]
     numbers = np.ascontiguousarray(numbers.reshape(questions.shape), np.int64)
@@ -80,7 +80,8 @@ def best_analogies(
     return _sorted(scores, places)
 
 
-def _checked(k: int) -> int:
+def checked_number(k: int) -> int:
+    """How many neighbours are asked for, if that can be."""
     if k < 1:
         raise DataError(f"at least one neighbour must be asked for, and {k} are")
     return k

@@ -27,7 +27,7 @@ def join_phrases(
         first, second, together = count_pairs(ids)
         n = int(words.counts.sum())
         scores = phrase_scores(together, words.counts[first], words.counts[second], n, settings)
-        chosen = np.flatnonzero((together >= settings.min_count) & (scores > settings.threshold))
+        chosen = np.flatnonzero((together >= settings.min_pairs) & (scores > settings.threshold))
         if not len(chosen):
             break
         ids, words = _joined(ids, words, first[chosen], second[chosen], settings.joint)
@@ -61,7 +61,7 @@ def phrase_scores(
     """The score of pairs that are there ``together`` times, of words that are there ``first`` and ``second`` times."""
     apart = first.astype(np.float64) * second
     if settings.score == "ratio":
-        return (together - settings.min_count) * float(n) / apart
+        return (together - settings.min_pairs) * float(n) / apart
     p = together / n
     never = -np.log(p) <= 0  # the text is nothing but this pair
     return np.where(never, 1.0, np.log(p * n * n / apart) / np.where(never, 1.0, -np.log(p)))

@@ -26,10 +26,10 @@ class PhraseSettings(Config):
     passes: int = Field(0, ge=0, le=10)
     """How often neighbours are joined: 1 makes new_york, 2 makes new_york_times; 0 joins none."""
     score: Literal["ratio", "npmi"] = "ratio"
-    """ratio: (count(a b) - min_count) n / (count(a) count(b)); npmi: normalised pointwise mutual information."""
+    """ratio: (count(a b) - min_pairs) n / (count(a) count(b)); npmi: normalised pointwise mutual information."""
     threshold: float = 10.0
     """Pairs that score higher are joined; for npmi a number between -1 and 1, such as 0.5."""
-    min_count: int = Field(5, ge=1)
+    min_pairs: int = Field(5, ge=1)
     """Pairs that are rarer are not joined."""
     joint: str = Field("_", min_length=1)
     """What is written between joined words."""

@@ -22,7 +22,7 @@ from catena.data.readers.stored_vectors import StoredVectors, read_stored_vector
 from catena.data.writing_vectors import write_glove, write_stored_vectors, write_word2vec
 from catena.errors import DataError, UnknownNameError
 from catena.vectors.model import VectorModel, word_parts
-from catena.vectors.neighbours import best_analogies, lengths, nearest
+from catena.vectors.neighbours import best_analogies, checked_number, lengths, nearest
 from catena.vectors.settings import SubwordSettings, VectorSettings
 from catena.vectors.words import Words
 
@@ -189,7 +189,7 @@ class Vectors:
 
     def most_similar_of_all(self, words: Sequence[str], k: int = 10, most: int | None = None) -> list[Found]:
         """The nearest words of each of several words, in one pass over the vectors."""
-        scores, places = nearest(self.matrix, self.norms, self.rows(words), k + 1, most)
+        scores, places = nearest(self.matrix, self.norms, self.rows(words), checked_number(k) + 1, most)
         own = self.words.find(list(words))
         named = self._named(scores, places)
         return [

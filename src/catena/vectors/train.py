@@ -92,10 +92,10 @@ class Trainer:
             while not self.is_over:
                 at = self.position
                 end = min(at.block + size, self.blocks.n)
-                loss = self._learn(pool, at.epoch, range(at.block, end))
-                _check_finite(loss, at.epoch)
+                losses = self._learn(pool, at.epoch, range(at.block, end))
+                so_far = sum(losses, at.loss)  # block by block, so that it is the same however rounds are cut
+                _check_finite(so_far, at.epoch)
                 over = end == self.blocks.n
-                so_far = at.loss + loss
                 if over:
                     self.position = Position(at.epoch + 1, 0, Loss(), (*at.epochs, so_far.mean))
                 else:
@@ -108,21 +108,21 @@ class Trainer:
                     size = max(self.threads, size // 2)
                 then = time.perf_counter()
 
-    def _learn(self, pool: ThreadPoolExecutor, epoch: int, blocks: range) -> Loss:
+    def _learn(self, pool: ThreadPoolExecutor, epoch: int, blocks: range) -> list[Loss]:
         """Learn some blocks on all threads, each of which takes the next one as soon as it is free."""
-        waiting, lock = iter(blocks), threading.Lock()
+        waiting, lock, losses = iter(blocks), threading.Lock(), [NO_LOSS] * len(blocks)
 
-        def work() -> Loss:
-            total = Loss()
+        def work() -> None:
             while True:
                 with lock:
                     number = next(waiting, None)
                 if number is None:
-                    return total
-                total += Loss(*self.learner.learn(self._block(epoch, number)).tolist())
+                    return
+                losses[number - blocks.start] = Loss(*self.learner.learn(self._block(epoch, number)).tolist())
 
-        jobs = [pool.submit(work) for _ in range(min(self.threads, len(blocks)))]
-        return sum((job.result() for job in jobs), Loss())
+        for job in [pool.submit(work) for _ in range(min(self.threads, len(blocks)))]:
+            job.result()
+        return losses
 
     def _block(self, epoch: int, number: int) -> Block:
         low, high = int(self.blocks.starts[number]), int(self.blocks.starts[number + 1])

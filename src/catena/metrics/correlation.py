@@ -1,0 +1,56 @@
+r"""How far two lists of numbers go together: Pearson's r of the values, Spearman's rho of their ranks.
+
+.. math::  r = \frac{\sum (x - \bar x)(y - \bar y)}{\sqrt{\sum (x - \bar x)^2 \sum (y - \bar y)^2}}
+
+Equal values share the mean of their ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from catena.errors import DataError
+from catena.metrics.measure import Score, signature
+
+Numbers = Sequence[float | int] | Float[np.ndarray, " n"]
+
+
+def pearson(x: Numbers, y: Numbers) -> Score:
+    """Pearson's correlation; nan where all values of one list are equal."""
+    return Score(_pearson(*_pair(x, y)), signature("pearson", len(x)))
+
+
+def spearman(x: Numbers, y: Numbers) -> Score:
+    """Spearman's rank correlation; nan where all values of one list are equal."""
+    a, b = _pair(x, y)
+    return Score(_pearson(ranks(a), ranks(b)), signature("spearman", len(x)))
+
+
+def ranks(values: Numbers) -> Float[np.ndarray, " n"]:
+    """The rank of each value from 1, the smallest; equal values share the mean of theirs."""
+    given = np.asarray(values, np.float64)
+    _, places, counts = np.unique(given, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[places.reshape(-1)]
+
+
+def _pair(x: Numbers, y: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    a, b = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    if len(a) != len(b) or len(a) < 2:
+        raise DataError(
+            f"a correlation is taken of two lists of one length, two or more, and these have {len(a)} and {len(b)} "
+            f"values"
+        )
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise DataError("a correlation is taken of finite numbers, and one of these is not")
+    return a, b
+
+
+def _pearson(x: np.ndarray, y: np.ndarray) -> float:
+    dx, dy = x - x.mean(), y - y.mean()
+    size = math.sqrt(float(dx @ dx)) * math.sqrt(float(dy @ dy))
+    return float(dx @ dy) / size if size > 0 else math.nan

@@ -1,0 +1,1 @@
+"""Vectors of words, from text: train them, go on with them, ask them."""

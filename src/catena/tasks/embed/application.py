@@ -1,0 +1,189 @@
+"""Word vectors as a task: run folders, checkpoints, reports. What is learnt and how is in :mod:`catena.vectors`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import NoReturn
+
+from catena import checkpoint as files
+from catena import config as configs
+from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint
+from catena.config import Config, to_toml
+from catena.errors import CheckpointError, ConfigError, DataError
+from catena.tasks.application import Application, Predictor, Trained
+from catena.tasks.embed.settings import EmbedConfig
+from catena.training.interrupt import Interruption
+from catena.training.report import Evaluated, Outcome, Progress, Reporter, Started
+from catena.training.run import RunFolder, create_run, open_run
+from catena.vectors.corpus import Corpus, corpus_of_files
+from catena.vectors.learning import Loss
+from catena.vectors.model import VectorModel, new_model
+from catena.vectors.table import OWN, Vectors
+from catena.vectors.train import Position, Status, Trainer
+
+METRIC = "epoch_loss"
+
+
+class EmbedApplication(Application):
+    """Text into word vectors."""
+
+    def train(
+        self,
+        config: Config,
+        folder: Path,
+        reporter: Reporter,
+        *,
+        start_from: Path | None = None,
+        overwrite: bool = False,
+        command: Sequence[str] = (),
+    ) -> Trained:
+        assert isinstance(config, EmbedConfig)
+        old = load_model(start_from) if start_from else None
+        corpus = _corpus(config, old)
+        run = create_run(
+            folder, to_toml(config), seed=config.seed, command=command, data=_files(config), overwrite=overwrite
+        )
+        model = new_model(config, corpus.words, corpus.lines, old)
+        return _Run(config, run, Trainer(model, corpus), reporter).go()
+
+    def fit_to_time(self, config: Config) -> NoReturn:
+        raise ConfigError("--time is not known for word vectors: set --epochs")
+
+    def resume(self, folder: Path, reporter: Reporter) -> Trained:
+        run = open_run(folder)
+        config = configs.load(EmbedConfig, folder / CONFIG)
+        run.check_data(_files(config))
+        last = run.last(reporter.note)
+        if last is None:
+            raise CheckpointError(f"the run {folder} has no checkpoint yet: start it anew with --overwrite")
+        run.cut_metrics(files.step_of(last.folder))
+        model = VectorModel.of_tensors(config, last.weights())
+        words = config.words.model_copy(update={"max_size": len(model.words)})  # those of the model, and no others
+        corpus = _corpus(config.model_copy(update={"words": words}), model)
+        return _Run(config, run, Trainer(model, corpus, _position(last)), reporter).go()
+
+    def load(self, folder: Path, device: str = "auto") -> Predictor:
+        raise DataError(
+            f"{folder} holds word vectors, which predict nothing: ask them by 'catena embed neighbours', 'analogy' or "
+            f"'evaluate', or in Python by Vectors.load({str(folder)!r})"
+        )
+
+
+def load_model(path: Path) -> VectorModel:
+    """The model of a run or a checkpoint, to be learnt on or to infer documents with."""
+    checkpoint = open_checkpoint(path)
+    config = configs.load(EmbedConfig, checkpoint.folder / CONFIG)
+    return VectorModel.of_tensors(config, checkpoint.weights())
+
+
+def _files(config: EmbedConfig) -> dict[str, Path]:
+    return {f"train{i}": Path(path) for i, path in enumerate(config.data.train)}
+
+
+def _corpus(config: EmbedConfig, old: VectorModel | None) -> Corpus:
+    return corpus_of_files(
+        config.data.train,
+        config.words,
+        config.phrases,
+        tokens=config.tokens,
+        encoding=config.data.encoding,
+        known=old.words if old else None,
+    )
+
+
+def _position(checkpoint: Checkpoint) -> Position:
+    held = checkpoint.state()["position"]
+    return Position(held["epoch"], held["block"], Loss(**held["loss"]), tuple(held["epochs"]))
+
+
+class _Run:
+    """A training that is told of and kept in a run folder."""
+
+    def __init__(self, config: EmbedConfig, run: RunFolder, trainer: Trainer, reporter: Reporter) -> None:
+        self.config, self.run, self.trainer, self.reporter = config, run, trainer, reporter
+        self.steps = config.training.epochs * trainer.blocks.n
+        self.began = time.monotonic()
+        self.saved_at = self.began
+        self.progress: Progress | None = None
+
+    @property
+    def step(self) -> int:
+        position = self.trainer.position
+        return position.epoch * self.trainer.blocks.n + position.block
+
+    def go(self) -> Trained:
+        """Train to the end, or until it is interrupted; either way there is a checkpoint."""
+        self.reporter.started(self._started())
+        if self.step == 0:
+            self._save()
+        interrupted = False
+        with Interruption() as interruption:
+            for status in self.trainer.run():
+                self._tell(status)
+                if interruption.requested and not self.trainer.is_over:
+                    interrupted = True
+                    break
+        self._save()
+        losses = self.trainer.position.epochs
+        scores = {METRIC: losses[-1]} if losses else {}
+        if not interrupted:
+            Vectors.of_model(self.trainer.model).save(self.run.path / OWN)
+        self.reporter.finished(self._outcome(interrupted, scores))
+        if not interrupted:
+            self.reporter.note(f"next: catena embed neighbours WORD --vectors {self.run.path}")
+        return Trained(self.run.path, METRIC, scores, interrupted=interrupted)
+
+    def _tell(self, status: Status) -> None:
+        elapsed = time.monotonic() - self.began
+        left = elapsed * (1 - status.share) / status.share if status.share > 0 else None
+        speed = status.words / max(status.seconds, 1e-9)
+        position = status.position
+        loss = position.epochs[-1] if status.end_of_epoch else position.loss.mean
+        epoch = position.epoch + (0 if status.end_of_epoch else 1)
+        progress = Progress(self.step, self.steps, epoch, loss, status.rate, speed, left)
+        self.reporter.progress(progress)
+        if status.end_of_epoch:
+            self.reporter.evaluated(Evaluated(progress, {METRIC: loss}, METRIC, False, ()))
+            self.run.append_metrics({"step": self.step, "epoch": epoch, "loss": loss, "words_per_second": speed})
+            self._save()
+        elif time.monotonic() - self.saved_at > self.config.training.save_every:
+            self._save()
+
+    def _save(self) -> None:
+        position = self.trainer.position
+        tensors, state = self.trainer.model.tensors(), {"position": asdict(position)}
+        self.run.write(self.step, tensors, lambda folder: _write(folder, self.config), training={}, state=state)
+        self.run.prune({self.step})
+        self.saved_at = time.monotonic()
+
+    def _started(self) -> Started:
+        model, corpus = self.trainer.model, self.trainer.corpus
+        size = model.inputs.shape[0] * model.d + model.outputs.shape[0] * model.d + len(model.bias)
+        share = corpus.size / max(1, corpus.read)
+        summary = (
+            f"text: {corpus.read:,} words in {corpus.lines:,} lines; {len(corpus.words):,} different ones are kept, "
+            f"{100 * share:.1f} % of the text",
+            *corpus.notes,
+            f"threads: {self.trainer.threads}" + (" (the same bits each time)" if self.trainer.threads == 1 else ""),
+        )
+        return Started("cpu", size, size, summary, self.steps, self.step, self.run.path)
+
+    def _outcome(self, interrupted: bool, scores: dict[str, float]) -> Outcome:
+        return Outcome(
+            reason="interrupted" if interrupted else "max_epochs",
+            steps=self.step,
+            seconds=time.monotonic() - self.began,
+            metric=METRIC,
+            best_step=None,
+            scores=scores,
+            best=None,
+            last=self.run.folder_of(self.step),
+            run=self.run.path if interrupted else None,
+        )
+
+
+def _write(folder: Path, config: EmbedConfig) -> None:
+    (folder / CONFIG).write_text(to_toml(config), encoding="utf-8")

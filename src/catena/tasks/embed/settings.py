@@ -1,0 +1,47 @@
+"""The config of word vectors. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from catena.config import Config
+from catena.data.settings import TokeniserSettings, WhitespaceTokens
+from catena.vectors.settings import VectorSettings
+
+
+class EmbedData(Config):
+    """The text."""
+
+    train: tuple[str, ...] = ()
+    """Text files, plain or compressed: words stand between blanks, a line is a sentence or a document."""
+    encoding: str | None = None
+    """Encoding of the files if they are not UTF-8, such as latin-1."""
+
+    # The command line asks every task for these; word vectors hold no text out.
+
+    @property
+    def dev(self) -> None:
+        return None
+
+    @property
+    def test(self) -> None:
+        return None
+
+    @property
+    def folds(self) -> None:
+        return None
+
+    @property
+    def fold(self) -> None:
+        return None
+
+
+class EmbedConfig(VectorSettings):
+    """Word vectors."""
+
+    task: Literal["embed"] = "embed"
+    """What this config is for."""
+    data: EmbedData = EmbedData()
+    """The text."""
+    tokens: TokeniserSettings = WhitespaceTokens()
+    """How lines are cut into words; anything but whitespace (with or without lowercase) is much slower."""

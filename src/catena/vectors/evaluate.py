@@ -1,0 +1,208 @@
+"""Scores of word vectors: analogies by section, and similarities that people gave.
+
+* analogies: lines ``a b c d`` (a is to b as c is to d) under headings ``: section``, as in questions-words;
+* similarities: lines ``word word number``, with tabs, blanks or commas between.
+
+Questions with a word that has no vector are left out and counted. Words are looked up as they are written and, if that
+fails, in any other case: the most frequent form is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Int
+
+from catena.data.files import bad_line, open_text
+from catena.errors import DataError, FormatError
+from catena.metrics.correlation import spearman
+from catena.vectors.neighbours import best_analogies
+from catena.vectors.table import Vectors
+
+Method = Literal["add", "multiply"]
+
+
+@dataclass(frozen=True)
+class Section:
+    """The questions of one heading, and how many of them were answered right; ``left_out`` have an unknown word."""
+
+    name: str
+    right: int
+    asked: int
+    left_out: int
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers among the questions that were asked; nan where none was."""
+        return self.right / self.asked if self.asked else float("nan")
+
+
+@dataclass(frozen=True)
+class AnalogyScores:
+    """Scores by section, and of all questions together."""
+
+    sections: tuple[Section, ...]
+    method: Method
+
+    @property
+    def total(self) -> Section:
+        parts = self.sections
+        return Section(
+            "total", sum(s.right for s in parts), sum(s.asked for s in parts), sum(s.left_out for s in parts)
+        )
+
+
+@dataclass(frozen=True)
+class SimilarityScores:
+    """Spearman's correlation of cosines with what people said, over ``asked`` pairs."""
+
+    spearman: float
+    asked: int
+    left_out: int
+
+
+class _AnyCase:
+    """Numbers of words, whatever case they are asked in."""
+
+    def __init__(self, vectors: Vectors, most: int | None) -> None:
+        self.vectors, self.most = vectors, most
+
+    @cached_property
+    def folded(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for i, word in enumerate(self.vectors.words):
+            if self.most is not None and i >= self.most:
+                break
+            found.setdefault(word.lower(), i)
+        return found
+
+    def number(self, word: str) -> int:
+        at = int(self.vectors.words.find([word])[0])
+        if at >= 0 and (self.most is None or at < self.most):
+            return at
+        return self.folded.get(word.lower(), -1)
+
+
+def holds_analogies(path: Path | str) -> bool:
+    """Whether a file holds analogies, by its first line that says something: a heading, or four words."""
+    with open_text(path) as lines:
+        for _, line in lines:
+            if line.strip() and not line.startswith("#"):
+                fields = line.split()
+                return line.startswith(":") or (len(fields) == 4 and _number(fields[2]) is None)
+    return False
+
+
+# --- analogies --------------------------------------------------------------------------------------------------------
+
+
+def evaluate_analogies(
+    vectors: Vectors, path: Path | str, method: Method = "add", most: int | None = 300_000
+) -> AnalogyScores:
+    """Answer the questions of a file. ``most`` asks and answers with so many words only, from the first on.
+
+    An answer is right if it is the wanted word, in any case. Mikolov et al. 2013, section 4.1.
+    """
+    sections = read_analogies(path)
+    look = _AnyCase(vectors, most)
+    known = {name: [q for q in ([look.number(w) for w in words] for words in lines) if min(q) >= 0]
+             for name, lines in sections.items()}  # fmt: skip
+    rows = np.array([q for questions in known.values() for q in questions], np.int64).reshape(-1, 4)
+    right = _answered(vectors, rows, method, most)
+    scores, at = [], 0
+    for name, questions in known.items():
+        n = len(questions)
+        scores.append(Section(name, int(right[at : at + n].sum()), n, len(sections[name]) - n))
+        at += n
+    return AnalogyScores(tuple(scores), method)
+
+
+def _answered(vectors: Vectors, rows: Int[np.ndarray, "n 4"], method: Method, most: int | None) -> np.ndarray:
+    if not len(rows):
+        return np.zeros(0, bool)
+    _, places = best_analogies(
+        vectors.matrix, vectors.norms, np.ascontiguousarray(rows[:, :3]), 1, method == "multiply", most
+    )
+    answers = places[:, 0]
+    same = [
+        a == b or (a >= 0 and vectors.words[a].lower() == vectors.words[b].lower())
+        for a, b in zip(answers.tolist(), rows[:, 3].tolist(), strict=True)
+    ]
+    return np.array(same)
+
+
+def read_analogies(path: Path | str) -> dict[str, list[Sequence[str]]]:
+    """The questions of a file, four words each, by section."""
+    sections: dict[str, list[Sequence[str]]] = {}
+    name = "questions"
+    with open_text(path) as lines:
+        for number, line in lines:
+            words = line.split()
+            if line.startswith(":"):
+                name = line[1:].strip() or "questions"
+            elif words:
+                if len(words) != 4:
+                    raise bad_line(
+                        path,
+                        number,
+                        line,
+                        f"must hold four words, and holds {len(words)}",
+                        "A heading begins with a colon.",
+                    )
+                sections.setdefault(name, []).append(words)
+    if not sections:
+        raise FormatError(f"{path} holds no questions: each line must hold four words, a is to b as c is to d")
+    return sections
+
+
+# --- similarities -----------------------------------------------------------------------------------------------------
+
+
+def evaluate_similarities(vectors: Vectors, path: Path | str) -> SimilarityScores:
+    """Compare cosines with the numbers of a file, by Spearman's correlation."""
+    look = _AnyCase(vectors, None)
+    pairs = read_similarities(path)
+    known = [(look.number(a), look.number(b), score) for a, b, score in pairs]
+    asked = [entry for entry in known if min(entry[:2]) >= 0]
+    if len(asked) < 2:
+        raise DataError(
+            f"of the {len(pairs)} pairs of {path} only {len(asked)} have vectors for both words: there is nothing to "
+            f"compare"
+        )
+    rows = [(vectors.matrix[[i for i, _, _ in asked]]), (vectors.matrix[[j for _, j, _ in asked]])]
+    units = [
+        np.asarray(row, np.float64) / np.maximum(np.linalg.norm(row, axis=1, keepdims=True), 1e-30) for row in rows
+    ]
+    cosines = (units[0] * units[1]).sum(1)
+    rho = spearman(cosines, [score for _, _, score in asked])
+    return SimilarityScores(float(rho), len(asked), len(pairs) - len(asked))
+
+
+def read_similarities(path: Path | str) -> list[tuple[str, str, float]]:
+    """Two words and a number on each line; a first line without a number is a heading, and # begins a comment."""
+    found = []
+    with open_text(path) as lines:
+        for number, line in lines:
+            fields = [field.strip() for field in (line.split("\t") if "\t" in line else line.replace(",", " ").split())]
+            if not line.strip() or line.startswith("#"):
+                continue
+            score = _number(fields[2]) if len(fields) > 2 else None
+            if score is not None:
+                found.append((fields[0], fields[1], score))
+            elif number > 1:
+                raise bad_line(path, number, line, "must hold two words and a number", "")
+    if not found:
+        raise FormatError(f"{path} holds no pairs: each line must hold two words and a number")
+    return found
+
+
+def _number(field: str) -> float | None:
+    try:
+        return float(field)
+    except ValueError:
+        return None

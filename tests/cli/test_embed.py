@@ -1,0 +1,226 @@
+"""``catena embed``: train, ask, score, map, convert; a run that was killed goes on; mistakes get one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catena.cli.main import main
+from catena.data.samples.corpus import sample_path
+from catena.vectors.table import Vectors
+from tests.vectors.test_train import TOPICS, two_topics
+
+SMALL = [
+    "--d",
+    "12",
+    "--window",
+    "3",
+    "--min-count",
+    "1",
+    "--threads",
+    "1",
+    "--learning-rate",
+    "0.1",
+    "--subsample",
+    "0",
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("embed")
+    (folder / "text.txt").write_text("\n".join(map(" ".join, two_topics())) + "\n", encoding="utf-8")
+    command = ["embed", "train", str(folder / "text.txt"), "-o", str(folder / "run"), "--epochs", "8", "-q", *SMALL]
+    assert main(command) == 0
+    return folder
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    capsys.readouterr()
+    assert main(["embed", *words]) == code
+    out, err = capsys.readouterr()
+    return out if code == 0 else err
+
+
+def test_a_run_holds_its_config_its_losses_and_vectors_that_need_nothing_else(trained: Path) -> None:
+    run = trained / "run"
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["epoch"] for row in rows] == list(range(1, 9))
+    assert rows[-1]["loss"] < rows[0]["loss"]
+    assert 'task = "embed"' in (run / "config.toml").read_text(encoding="utf-8")
+    vectors = Vectors.load(run)
+    assert sorted(vectors.words) == sorted(word for words in TOPICS.values() for word in words)
+    assert (Vectors.load(run / "last").matrix == vectors.matrix).all()
+
+
+def test_questions_are_answered(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--vectors", str(trained / "run")]
+    near = said(capsys, "neighbours", "ship", "-k", "4", *where)
+    assert {line.split()[1] for line in near.splitlines()} == set(TOPICS["sea"]) - {"ship"}
+    both = said(capsys, "neighbours", "ship", "oven", "-k", "1", *where).splitlines()
+    assert (both[0], both[2]) == ("ship", "oven")
+    assert -1 <= float(said(capsys, "similarity", "ship", "oven", *where)) < 0.9
+    assert said(capsys, "odd-one-out", "ship", "wave", "oven", "sail", *where) == "oven\n"
+    for more in ([], ["--multiply"]):
+        assert len(said(capsys, "analogy", "ship", "wave", "oven", "-k", "2", *more, *where).splitlines()) == 2
+
+
+def test_scores_are_given_by_section(trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "q.txt").write_text(": topics\nship wave oven flour\nship moon oven sun\n", encoding="utf-8")
+    (tmp_path / "s.txt").write_text("ship wave 9\nship oven 1\nflour yeast 8\nsail dough 2\n", encoding="utf-8")
+    where = ["--vectors", str(trained / "run")]
+    out = said(capsys, "evaluate", str(tmp_path / "q.txt"), str(tmp_path / "s.txt"), *where)
+    assert "analogies by 3CosAdd" in out
+    assert "of 1, 1 left out" in out
+    assert "over 4 pairs, 0 left out" in out
+    assert "Spearman 0." in out or "Spearman 1." in out
+
+
+@pytest.mark.parametrize("name", ["map.svg", "map.html"])
+def test_a_map_is_drawn(trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    out = said(capsys, "map", str(tmp_path / name), "--title", "Two topics", "--vectors", str(trained / "run"))
+    assert out.endswith(f"{name}: 10 words\n")
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    assert all(word in text for words in TOPICS.values() for word in words)
+    assert "Two topics" in text
+
+
+@pytest.mark.parametrize("kind", ["word", "context", "both"])
+def test_vectors_are_written_for_others(
+    trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str
+) -> None:
+    said(capsys, "convert", str(tmp_path / "v.bin"), "--kind", kind, "--vectors", str(trained / "run"))
+    assert Vectors.load(tmp_path / "v.bin").d == (24 if kind == "both" else 12)
+
+
+def test_the_newest_run_is_asked_when_none_is_named(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "no vectors in runs/" in said(capsys, "neighbours", "ship", code=2)
+    text = str(trained / "text.txt")
+    assert main(["embed", "train", text, "--epochs", "1", "-q", *SMALL]) == 0
+    assert (tmp_path / "runs" / "embed-skipgram-001" / "vectors.safetensors").is_file()
+    assert said(capsys, "similarity", "ship", "ship") == "1.0000\n"
+
+
+def test_going_on_with_new_text_keeps_old_words_and_adds_new_ones(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.txt").write_text("ship anchor wave anchor\n" * 40, encoding="utf-8")
+    command = [
+        "embed",
+        "train",
+        str(tmp_path / "more.txt"),
+        "--from",
+        str(trained / "run"),
+        "-o",
+        str(tmp_path / "run"),
+    ]
+    assert main([*command, "-q"]) == 0
+    vectors = Vectors.load(tmp_path / "run")
+    assert list(vectors.words)[:10] == list(Vectors.load(trained / "run").words)
+    assert "anchor" in vectors
+
+
+def test_a_killed_run_resumes_to_the_same_bits(trained: Path, tmp_path: Path) -> None:
+    text = tmp_path / "long.txt"
+    text.write_text("\n".join(map(" ".join, two_topics(4000))) + "\n", encoding="utf-8")
+    flags = ["--epochs", "8", "--save-every", "0.3", "-q", *SMALL, "--d", "32"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert main(["embed", "train", str(text), "-o", str(whole), *flags]) == 0
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "catena", "embed", "train", str(text), "-o", str(killed), *flags], env=environment
+    )
+    wait_for(lambda: len((killed / "metrics.jsonl").read_text().splitlines()) >= 2 if killed.exists() else False)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (killed / "vectors.safetensors").exists()
+    assert Vectors.load(killed).d == 32  # the last checkpoint can be asked
+    assert main(["resume", str(killed), "-q"]) == 0
+    assert (Vectors.load(killed).matrix == Vectors.load(whole).matrix).all()
+    losses = [
+        [json.loads(line)["loss"] for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        for run in (whole, killed)
+    ]
+    assert losses[0] == losses[1]
+
+
+def wait_for(true: object, seconds: float = 60.0) -> None:
+    for _ in range(int(seconds / 0.01)):
+        try:
+            if true():  # type: ignore[operator]
+                return
+        except FileNotFoundError:
+            pass
+        time.sleep(0.01)
+    raise AssertionError("it never came")
+
+
+def test_a_classifier_learns_on_top_of_our_vectors(trained: Path, tmp_path: Path, capsys) -> None:
+    train = str(sample_path("assistant/train.tsv"))
+    text = tmp_path / "text.txt"
+    lines = [line.split("\t")[1] for line in Path(train).read_text(encoding="utf-8").splitlines()]
+    text.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    run = tmp_path / "vectors"
+    assert main(["embed", "train", str(text), "-o", str(run), "--epochs", "2", "-q", *SMALL, "--tokens", "words"]) == 0
+    command = ["train", "classify", train, "--model", "cnn", "--vectors", str(run / "vectors.safetensors"), "-q"]
+    command += [
+        "--model.embedding.d",
+        "12",
+        "--filters",
+        "4",
+        "--max-epochs",
+        "1",
+        "--threads",
+        "1",
+        "--mode",
+        "static",
+    ]
+    assert main([*command, "-o", str(tmp_path / "classifier")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["neighbors", "ship"], "there is no 'catena embed neighbors': did you mean 'neighbours'"),
+        (["analogy", "a", "b"], "an analogy is of three words, and 2 are given"),
+        (["similarity", "a"], "give two words, not 1"),
+        (["odd-one-out", "a"], "give three words or more"),
+        (["neighbours"], "give a word or a file"),
+        (["map", "map.gif"], r"a map is written as .svg, .png or .html"),
+        (["neighbours", "ship", "-k", "0"], "--k must be 1 or more"),
+        (["train", "t.txt", "--time", "5m"], "max_time is not a known key: known are 'epochs'"),
+        (["train", "t.txt", "--loss", "nonce"], "nonce"),
+        (["train", "t.txt", "--windw", "3"], "did you mean --window"),
+    ],
+)
+def test_mistakes_get_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.txt").write_text("a b a b\n", encoding="utf-8")
+    capsys.readouterr()
+    assert main(["embed", *words]) in (1, 2)
+    assert message in capsys.readouterr().err
+
+
+def test_help_lists_what_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["--help"]):
+        assert "odd-one-out" in said(capsys, *words)
+    out = said(capsys, "train", "--help")
+    assert "--min-count" in out
+    assert "--window" in out
+
+
+def test_a_word_without_a_vector_is_said(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = said(capsys, "neighbours", "shipp", "--vectors", str(trained / "run"), code=1)
+    assert "there is no vector for 'shipp': did you mean 'ship'?" in words
+    assert np.isfinite(Vectors.load(trained / "run").matrix).all()

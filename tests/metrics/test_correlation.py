@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.errors import DataError
+from catena.metrics.correlation import pearson, ranks, spearman
+
+LISTS = st.integers(2, 12).flatmap(lambda n: st.tuples(*[st.lists(st.integers(-5, 5), min_size=n, max_size=n)] * 2))
+
+
+@given(LISTS)
+def test_spearman_is_pearson_of_mean_ranks(lists: tuple[list[int], list[int]]) -> None:
+    x, y = lists
+    mean_ranks = [
+        [statistics.mean([sorted(v).index(a) + 1, len(v) - sorted(v)[::-1].index(a)]) for a in v] for v in lists
+    ]
+    assert [ranks(v).tolist() for v in lists] == mean_ranks
+    if len(set(x)) == 1 or len(set(y)) == 1:
+        assert math.isnan(spearman(x, y))
+        return
+    assert spearman(x, y) == pytest.approx(statistics.correlation(*mean_ranks))
+    assert pearson(x, y) == pytest.approx(statistics.correlation(x, y))
+
+
+def test_the_signature_says_how_many() -> None:
+    assert spearman([1, 2, 3], [1, 4, 9]) == pytest.approx(1.0)
+    assert spearman([1.0, 2.0], [2.0, 1.0]).signature == "spearman|n=2"
+
+
+@pytest.mark.parametrize("y", [[1.0], [1.0, 2.0, 3.0], [1.0, np.nan]])
+def test_what_has_no_correlation_is_refused(y: list[float]) -> None:
+    with pytest.raises(DataError, match="correlation is taken of"):
+        pearson([1.0, 2.0], y)
