@@ -5,7 +5,9 @@ Losses that draw are compared with themselves at the same seed of torch's genera
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -175,6 +177,10 @@ class OutputLaws:
         assert torch.equal(layer.log_probs(x), other.log_probs(x))
         assert torch.equal(layer.log_prob(x, targets), other.log_prob(x, targets))
         assert seeded(lambda: layer.loss(x, targets)).item() == seeded(lambda: other.loss(x, targets)).item()
+
+    def test_a_layer_can_be_copied_and_pickled(self, layer: OutputLayer, hidden: Tensor) -> None:
+        for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            assert torch.equal(other.log_probs(hidden), layer.log_probs(hidden))
 
     def test_no_rows_lose_nothing_and_leave_a_gradient_of_zero(self, layer: OutputLayer) -> None:
         hidden = torch.empty(0, D, dtype=torch.float64, requires_grad=True)

@@ -9,6 +9,7 @@ the probability of a word is O(sqrt(v) d). Rows are grouped by the class of thei
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -68,7 +69,7 @@ class ClassSoftmax(OutputLayer):
         self.class_weight = nn.Parameter(fresh_rows(len(names), d_in))
         self.class_bias = nn.Parameter(torch.zeros(len(names))) if bias else None
         self._prepare()
-        self.register_load_state_dict_post_hook(lambda module, _: module._prepare())
+        self.register_load_state_dict_post_hook(_after_loading)
 
     def _prepare(self) -> None:
         """Where each word stands: its class, and its place within."""
@@ -140,6 +141,10 @@ class ClassSoftmax(OutputLayer):
         ]
         never = of_class.new_full((len(hidden), 1), NEVER)
         return torch.cat((*parts, never), dim=1)[:, self.column]
+
+
+def _after_loading(layer: ClassSoftmax, _: Any) -> None:  # no lambda, so that a layer can be pickled
+    layer._prepare()
 
 
 def frequency_classes(counts: Sequence[int], n: int | None = None) -> np.ndarray:

@@ -10,6 +10,7 @@ the probability of a word, and for a sample, instead of O(v); O(v) for all of th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -66,7 +67,7 @@ class TreeSoftmax(OutputLayer):
         self.register_buffer("children_of", torch.from_numpy(children.astype(np.int64)))
         self.register_buffer("words", torch.from_numpy(words))
         self._prepare()
-        self.register_load_state_dict_post_hook(lambda module, _: module._prepare())
+        self.register_load_state_dict_post_hook(_after_loading)
 
     def _prepare(self) -> None:
         """Lay out the ways to the words, and the levels of the tree."""
@@ -164,3 +165,7 @@ class TreeSoftmax(OutputLayer):
             below = self.children_of[here, (chance >= scores.sigmoid()).long()]
             node = torch.where(node >= 0, below, node)
         return self.words[-1 - node]
+
+
+def _after_loading(layer: TreeSoftmax, _: Any) -> None:  # no lambda, so that a layer can be pickled
+    layer._prepare()
