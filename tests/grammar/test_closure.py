@@ -15,6 +15,7 @@ from catena.grammar.cfg import Nonterminal
 from catena.grammar.closure import BEST, SUM, Step, chains_of, connected_parts, lehmann
 from catena.grammar.empty import close, empty_weights
 from catena.grammar.files import parse_grammar
+from catena.grammar.parse import Parser
 
 SYMBOLS = tuple(Nonterminal(c) for c in "ABCDEFG")
 
@@ -147,3 +148,10 @@ def test_circles_that_no_sentence_can_use_do_no_harm() -> None:
     text = "S -> 'a' [1] | E S [0.1]\nE -> E E [0.5] | '' [0.5]\nX -> X [5] | 'x' [1]\nS -> Z [1]\nZ -> Z [3]"
     close(binary(parse_grammar(text)), SUM)
     close(binary(parse_grammar(text)), BEST)
+
+
+@pytest.mark.parametrize("weight", [0.038, 0.063, 0.088, 0.5, 0.713])
+def test_double_roots_that_rounding_moves_out_of_reach_are_still_found(weight: float) -> None:
+    """x = a x² + 1 / 4a has one solution, 1 / 2a, and none at all where 1 / 4a is rounded upwards."""
+    grammar = parse_grammar(f"S -> S S [{weight!r}] | '' [{1 / (4 * weight)!r}]")
+    assert Parser(grammar).log_total("") == pytest.approx(-math.log(2 * weight), abs=1e-6)
