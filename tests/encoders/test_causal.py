@@ -18,7 +18,7 @@ from catena.encoders.settings import (
     TransformerSettings,
 )
 from catena.errors import ConfigError
-from tests.laws.causal_laws import SteppingLaws
+from tests.laws.causal_laws import SteppingLaws, read
 
 
 def recurrent(**options: object) -> RecurrentSettings:
@@ -122,3 +122,17 @@ def test_dilated_layers_see_as_far_as_they_say() -> None:
     seen = (x.grad[0] != 0).any(-1)
     assert int(seen.sum()) == encoder.field
     assert bool(seen[-encoder.field :].all())
+
+
+@pytest.mark.parametrize("name", ["transformer", "rotary", "learned", "grouped"])
+def test_steps_follow_weights_that_change(name: str) -> None:
+    encoder = build_causal(KINDS[name], 6).double().eval()
+    x = torch.randn(2, 5, 6, dtype=torch.float64)
+    with torch.no_grad():
+        for change in (lambda p: p.add_(0.1), lambda p: p.copy_(torch.randn_like(p)), lambda p: p):
+            for parameter in encoder.parameters():
+                change(parameter)
+            torch.testing.assert_close(read(encoder, x, [1] * 5)[0], encoder.whole(x))
+        other = build_causal(KINDS[name], 6).double()
+        encoder.load_state_dict(other.state_dict())
+        torch.testing.assert_close(read(encoder, x, [1] * 5)[0], other.eval().whole(x))

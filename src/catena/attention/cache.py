@@ -78,6 +78,10 @@ class KeyValueCache:
         data[0, :, :, self.used - t : self.used] = keys
         data[1, :, :, self.used - t : self.used] = values
 
+    def write_slot(self, layer: int, slot: int, both: Float[Tensor, "2 b h d"]) -> None:
+        """Fill one slot of a layer with keys and values at once."""
+        self._room.data[layer, :, :, :, slot] = both
+
     def read(self, layer: int) -> tuple[Float[Tensor, "b h s d"], Float[Tensor, "b h s d"]]:
         """The keys and values of a layer, without a copy."""
         data = self._room.data[layer]

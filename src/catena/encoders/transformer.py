@@ -23,6 +23,7 @@ from catena.attention.cache import KeyValueCache
 from catena.attention.masks import attention_mask
 from catena.attention.multihead import MultiHeadAttention
 from catena.encoders.causal import CausalEncoder
+from catena.encoders.transformer_step import StepPlan
 
 
 class TransformerLayer(nn.Module):
@@ -100,6 +101,7 @@ class Transformer(CausalEncoder):
         self.layers = nn.ModuleList(layers)
         self.leave = nn.LayerNorm(d) if layers[-1].norm_first else nn.Identity()
         self.dropout = nn.Dropout(dropout)
+        self._plan: StepPlan | None = None
 
     def encode(
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
@@ -130,6 +132,8 @@ class Transformer(CausalEncoder):
         t = x.shape[1]
         x = self._enter(x, state.start)
         state = state.grown(t)
+        if t == 1 and state.begins is None and not self.training and not torch.is_grad_enabled():
+            return self.leave(self._step_plan().step(x[:, 0], state)[:, None]), state
         mask = state.mask(t)
         for i, layer in enumerate(self.layers):
             x = layer(x, lambda seen, i=i, attention=layer.attention: attention.continued(seen, state, i, mask))
@@ -143,6 +147,11 @@ class Transformer(CausalEncoder):
 
     def detach(self, state: KeyValueCache) -> KeyValueCache:
         return state
+
+    def _step_plan(self) -> StepPlan:
+        if self._plan is None or not self._plan.is_current():
+            self._plan = StepPlan(list(self.layers))
+        return self._plan
 
     def _enter(self, x: Float[Tensor, "b t d_in"], start: int | Int[Tensor, " b"]) -> Float[Tensor, "b t d"]:
         x = self.enter(x)

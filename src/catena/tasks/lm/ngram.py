@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -34,7 +34,11 @@ def train_ngram(config: LmConfig, data: Dataset, run: RunFolder, reporter: Repor
     both.started(Started("cpu", 0, 0, tuple(data.lines), 1, 0, run.path))
     settings, encoding = config.model, data.encoding
     model = NgramModel.train_ids(
-        sentences_of(data.train, encoding), encoding.vocabulary, settings.order, settings.estimator, settings.prune
+        (ids.tolist() for ids in sentences_of(data.train, encoding)),
+        encoding.vocabulary,
+        settings.order,
+        settings.estimator,
+        settings.prune,
     )
     for note in model.notes:
         both.note(note)

@@ -1,0 +1,137 @@
+"""Generation with cached states: Catena's stepper beside transformers' ``generate``; same weights, greedy, on a CPU.
+
+    python benchmarks/lm_generate.py [--threads 2] [--rounds 5] [--tokens 128] [--batches 1 16]
+
+Needs ``transformers`` (see requirements-peers.txt). The model is GPT-2's architecture with 4 layers, 256 units, 4 heads
+and a vocabulary of 1,000: the weights of the peer are copied into Catena's model, and both must write the same tokens.
+Rounds are interleaved; the medians and their ratio are printed, then the time for twice the tokens, which is twice as
+much where a step costs the same however long the text is (beside the attention itself).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from catena.data.vocabulary import Vocabulary
+from catena.encoders.settings import TransformerSettings
+from catena.lm.base import SPECIALS
+from catena.lm.neural import NeuralLanguageModel
+from catena.lm.neural_build import build_neural
+from catena.lm.neural_settings import TransformerModel
+
+WORDS, D, LAYERS, HEADS, LONGEST = 1000, 256, 4, 4, 1024
+
+
+def ours() -> NeuralLanguageModel:
+    """Catena's model, of GPT-2's make."""
+    vocabulary = Vocabulary([f"w{i}" for i in range(WORDS - 4)], specials=SPECIALS)
+    encoder = TransformerSettings(
+        d=D, n_heads=HEADS, n_layers=LAYERS, d_feed=4 * D, positions="learned", max_length=LONGEST, causal=True,
+        activation="gelu", dropout=0.0,
+    )  # fmt: skip
+    settings = TransformerModel(embedding={"d": D}, encoder=encoder, output={"kind": "softmax", "bias": False})
+    return build_neural(settings, vocabulary, [1] * WORDS).eval()
+
+
+def theirs() -> torch.nn.Module:
+    """The peer's model, with exact GELU as ours has."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        vocab_size=WORDS, n_positions=LONGEST, n_embd=D, n_layer=LAYERS, n_head=HEADS, activation_function="gelu",
+        bos_token_id=3, eos_token_id=None, pad_token_id=0,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(config).eval()
+    model.transformer.wte.weight.data.mul_(5.0)  # so that the best next token is clear
+    return model
+
+
+@torch.no_grad()
+def copy_weights(model: NeuralLanguageModel, peer: torch.nn.Module) -> None:
+    """Put the peer's weights into our model."""
+    body = peer.transformer
+    model.embedding.weight.copy_(body.wte.weight)
+    encoder = model.encoder
+    encoder.positions.weight.copy_(body.wpe.weight)
+    encoder.leave.load_state_dict(body.ln_f.state_dict())
+    for layer, block in zip(encoder.layers, body.h, strict=True):
+        q, k, v = block.attn.c_attn.weight.t().chunk(3)
+        biases = block.attn.c_attn.bias.chunk(3)
+        for part, weight, bias in zip(("query", "keys", "values"), (q, k, v), biases, strict=True):
+            getattr(layer.attention, part).weight.copy_(weight)
+            getattr(layer.attention, part).bias.copy_(bias)
+        pairs = [
+            (layer.attention.output, block.attn.c_proj),
+            (layer.feed[0], block.mlp.c_fc),
+            (layer.feed[3], block.mlp.c_proj),
+        ]
+        for linear, conv in pairs:
+            linear.weight.copy_(conv.weight.t())
+            linear.bias.copy_(conv.bias)
+        layer.attention_norm.load_state_dict(block.ln_1.state_dict())
+        layer.feed_norm.load_state_dict(block.ln_2.state_dict())
+
+
+def write_ours(model: NeuralLanguageModel, prompt: torch.Tensor, n: int) -> torch.Tensor:
+    """Greedy steps with our model, from its cache."""
+    with torch.inference_mode():
+        state = model.fresh(len(prompt))
+        state = model._read_on(state, prompt)
+        found = []
+        for _ in range(n):
+            found.append(model.log_probs(state).argmax(1))
+            state = model.advance(state, found[-1])
+        return torch.stack(found, dim=1)
+
+
+def write_theirs(peer: torch.nn.Module, prompt: torch.Tensor, n: int) -> torch.Tensor:
+    """The peer's own greedy search."""
+    with torch.inference_mode():
+        found = peer.generate(
+            prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=n, min_new_tokens=n, do_sample=False
+        )
+    return found[:, prompt.shape[1] :]
+
+
+def timed(run: Callable[[], torch.Tensor]) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 16])
+    flags = parser.parse_args()
+    torch.set_num_threads(flags.threads)
+    model, peer = ours(), theirs()
+    copy_weights(model, peer)
+    for b in flags.batches:
+        prompt = torch.randint(4, WORDS, (b, 8), generator=torch.Generator().manual_seed(1))
+        n = flags.tokens
+        same = (write_ours(model, prompt, n) == write_theirs(peer, prompt, n)).float().mean()
+        mine, other, twice = [], [], []
+        for _ in range(flags.rounds):
+            mine.append(timed(lambda prompt=prompt, n=n: write_ours(model, prompt, n)))
+            other.append(timed(lambda prompt=prompt, n=n: write_theirs(peer, prompt, n)))
+            twice.append(timed(lambda prompt=prompt, n=n: write_ours(model, prompt, 2 * n)))
+        a, z, double = map(statistics.median, (mine, other, twice))
+        ratios = [y / x for x, y in zip(mine, other, strict=True)]
+        print(
+            f"batch {b}: Catena {1e3 * a / n:.2f} ms a step, transformers {1e3 * z / n:.2f} ms, "
+            f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f}); "
+            f"same tokens {100 * same:.1f} %; twice the tokens take {double / a:.2f} times as long"
+        )
+
+
+if __name__ == "__main__":
+    main()
