@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ from catena.data.settings import VocabularySettings
 from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL
 from catena.lm.ngram.counts import NgramCounts, check_order, count_ids
+from catena.lm.ngram.external import ExternalCounter, folder_for_runs
 from catena.lm.ngram.lexicon import MARKS, Bytes, Lexicon, Types
 from catena.lm.ngram.reading import Progress, Source, joined, pieces
+from catena.lm.ngram.space import MappedSpace
 from catena.lm.ngram.trie import Ints
 
 Text = Source | Sequence[Path]
@@ -34,15 +37,11 @@ def counted_text(
     order: int,
     vocabulary: Vocabulary | VocabularySettings | None,
     skip_blank: bool,
-    memory: int | None,
     progress: Progress | None,
 ) -> tuple[NgramCounts, Vocabulary]:
-    """The counts of a text, and its vocabulary."""
+    """The counts of a text, and its vocabulary, in memory."""
     check_order(order)
-
-    def read(paths: Iterable[Path]) -> Iterator[Bytes]:
-        return pieces(paths, progress)
-
+    read = partial(pieces, progress=progress)
     if isinstance(vocabulary, Vocabulary):
         lexicon = Lexicon(vocabulary)
         marks = (vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL))
@@ -54,6 +53,40 @@ def counted_text(
     known, ids = types.vocabulary(np.bincount(body, minlength=types.n + MARKS)[MARKS:].tolist(), vocabulary)
     np.take(ids, body, out=body)
     return _counted(tokens, order, known), known
+
+
+def counted_within(
+    text: Text,
+    order: int,
+    vocabulary: Vocabulary | VocabularySettings | None,
+    skip_blank: bool,
+    memory: int,
+    space: MappedSpace,
+    progress: Progress | None,
+) -> tuple[NgramCounts, Vocabulary]:
+    """The same counts with about ``memory`` bytes: the text is read twice, once for its words, once for its n-grams."""
+    check_order(order)
+    if not isinstance(text, (str, Path, Sequence)):
+        text = list(text)
+    if not isinstance(vocabulary, Vocabulary):
+        vocabulary = _counted_words(text, vocabulary, skip_blank, partial(pieces, progress=progress, what="words"))
+    marks = (vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL))
+    lexicon = Lexicon(vocabulary)
+    with folder_for_runs() as folder:
+        counter = ExternalCounter(order, len(vocabulary), *marks, impossible(vocabulary), memory, Path(folder))
+        for piece in as_pieces(text, partial(pieces, progress=progress, what="counting")):
+            counter.add(lexicon.sentences(piece, *marks, skip_blank))
+        return counter.finish(space, progress), vocabulary
+
+
+def _counted_words(
+    text: Text, settings: VocabularySettings | None, skip_blank: bool, read: Callable[[Iterable[Path]], Iterator[Bytes]]
+) -> Vocabulary:
+    types, counts = Types(), np.zeros(MARKS, np.int64)
+    for piece in as_pieces(text, read):
+        found = np.bincount(types.sentences(piece, skip_blank), minlength=types.n + MARKS)
+        counts = found + np.pad(counts, (0, len(found) - len(counts)))
+    return types.vocabulary(counts[MARKS:].tolist(), settings)[0]
 
 
 def counted_ids(sentences: Iterable[Sequence[int]], order: int, vocabulary: Vocabulary) -> NgramCounts:

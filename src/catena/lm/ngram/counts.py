@@ -11,6 +11,7 @@ import numpy as np
 from catena.errors import ConfigError
 from catena.kernels.ngram_estimate import counts_of_counts
 from catena.kernels.ngram_sort import adjusted, compared, grown, sorted_positions
+from catena.lm.ngram.space import MEMORY, Space
 from catena.lm.ngram.trie import Ints, Longs, Shape, check_size
 
 MOST_ORDER = 250
@@ -26,7 +27,7 @@ class NgramCounts:
         begin: the id that stands before every sentence.
         end: the id that stands after it.
         impossible: ids that are never predicted: padding, the begin, and other marks.
-        notes: what was out of the ordinary, in full sentences.
+        space: where arrays made from these counts are put.
     """
 
     shape: Shape
@@ -34,7 +35,7 @@ class NgramCounts:
     begin: int
     end: int
     impossible: tuple[int, ...]
-    notes: tuple[str, ...] = ()
+    space: Space = MEMORY
 
     @property
     def order(self) -> int:
@@ -48,7 +49,7 @@ class NgramCounts:
     @cached_property
     def adjusted(self) -> Ints:
         """How many different words stand before each n-gram; Kneser & Ney's counts."""
-        found = np.zeros_like(self.counts)
+        found = self.space.zeros(len(self.counts), np.int32)
         adjusted(self.counts, self.shape.first, self.shape.bases, self.shape.suffix, self.begin, found)
         return found
 

@@ -24,7 +24,7 @@ from catena.errors import ConfigError
 from catena.kernels.ngram_estimate import backed_off, floored, interpolated
 from catena.lm.ngram.counts import NgramCounts
 from catena.lm.ngram.good_turing import katz_ratios, simple_good_turing
-from catena.lm.ngram.trie import Doubles, Flags, Trie
+from catena.lm.ngram.trie import Doubles, Flags, Floats, Trie
 from catena.registry import Registry
 
 FALLBACK = (0.5, 1.0, 1.5)
@@ -49,7 +49,9 @@ ESTIMATORS: Registry[Estimator] = Registry("n-gram estimator")
 
 def _blank(counts: NgramCounts) -> tuple[Doubles, Doubles]:
     """Arrays for probabilities and back-off weights; the empty n-gram stands for the uniform distribution."""
-    probs, backoffs = np.zeros(len(counts.counts)), np.ones(len(counts.shape.first) - 1)
+    probs = counts.space.zeros(len(counts.counts), np.float64)
+    backoffs = counts.space.zeros(len(counts.shape.first) - 1, np.float64)
+    backoffs[:] = 1.0
     probs[0] = 1.0 / counts.events
     return probs, backoffs
 
@@ -257,6 +259,14 @@ def to_trie(counts: NgramCounts, estimates: Estimates, kept: Flags) -> Trie:
         backoffs = backoffs[kept[: len(backoffs)].astype(bool)]
         childless = np.diff(shape.first) == 0
         backoffs = np.where(childless, 1.0, backoffs)
+    log_probs, log_backoffs = (_logs(counts, x) for x in (probs, backoffs))
+    np.minimum(log_probs, 0.0, out=log_probs)
+    return Trie(shape, log_probs, log_backoffs, estimates.flat, counts.space)
+
+
+def _logs(counts: NgramCounts, x: Doubles) -> Floats:
+    found = counts.space.zeros(len(x), np.float32)
     with np.errstate(divide="ignore"):
-        log_probs, log_backoffs = np.log(probs).astype(np.float32), np.log(backoffs).astype(np.float32)
-    return Trie(shape, np.minimum(log_probs, 0.0), log_backoffs, estimates.flat)
+        for low in range(0, len(x), 1 << 16):
+            found[low : low + (1 << 16)] = np.log(x[low : low + (1 << 16)])
+    return found

@@ -31,8 +31,9 @@ from catena.lm.ngram.counts import NgramCounts
 from catena.lm.ngram.estimators import ESTIMATORS, Estimator, to_trie
 from catena.lm.ngram.lexicon import Bytes, Lexicon
 from catena.lm.ngram.packed import Packed
-from catena.lm.ngram.pruning import kept_by_count
+from catena.lm.ngram.pruning import kept_by_count, pruned_by_entropy
 from catena.lm.ngram.reading import Progress, Source, joined, pieces
+from catena.lm.ngram.space import MappedSpace
 from catena.lm.ngram.trie import Floats, Ints, Longs
 
 
@@ -122,13 +123,19 @@ class NgramModel(LanguageModel[Tensor]):
             vocabulary: what to know, or how to choose it; all words by default. Others, and the word ``<unk>``, are
                 counted as the unknown word.
             skip_blank: leave out lines without a token, which otherwise are empty sentences.
-            memory: about how many bytes may be used; what does not fit is sorted on disk.
+            memory: about how many bytes more than at the beginning the process may hold: n-grams are sorted in runs
+                on disk, and the model lies in files that are mapped into memory.
             progress: told what is being done and how far it is.
         """
-        from catena.lm.ngram.building import counted_text
+        from catena.lm.ngram.building import counted_text, counted_within
 
-        counts, known = counted_text(text, order, vocabulary, skip_blank, memory, progress)
-        return cls.estimate(counts, known, estimator, prune)
+        if memory is None:
+            counts, known = counted_text(text, order, vocabulary, skip_blank, progress)
+            return cls.estimate(counts, known, estimator, prune)
+        space = MappedSpace(memory)
+        with space.watched():
+            counts, known = counted_within(text, order, vocabulary, skip_blank, memory, space, progress)
+            return cls.estimate(counts, known, estimator, prune)
 
     @classmethod
     def train_ids(
@@ -160,8 +167,13 @@ class NgramModel(LanguageModel[Tensor]):
         )
         kept = kept_by_count(counts, prune)
         found = function(counts, kept)
-        about = About(name, found.normalised, (*counts.notes, *found.notes))
+        about = About(name, found.normalised, found.notes)
         return cls(Packed.of(to_trie(counts, found, kept)), vocabulary, about)
+
+    def pruned(self, threshold: float) -> NgramModel:
+        """A smaller model, without the n-grams whose loss raises perplexity by a share below ``threshold``."""
+        trie = pruned_by_entropy(self.packed.trie(), threshold, self.begin)
+        return NgramModel(Packed.of(trie), self._vocabulary, self.about)
 
     def save(self, path: Path | str) -> None:
         """Write one file, which :meth:`load` maps into memory."""

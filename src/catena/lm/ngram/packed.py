@@ -32,10 +32,10 @@ class Packed:
     @classmethod
     def of(cls, trie: Trie) -> Packed:
         shape = trie.shape
-        states = np.empty(len(shape.words), np.int32)
+        states = trie.space.zeros(len(shape.words), np.int32)
         n, room = numbered(shape.first, shape.suffix, trie.backoffs, states)
         check_size(3 * room, "slots")
-        histories, slots = np.zeros(4 * n, np.int32), np.empty(3 * room, np.int32)
+        histories, slots = (trie.space.zeros(size, np.int32) for size in (4 * n, 3 * room))
         packed(
             shape.words, shape.first, shape.suffix, trie.log_probs, trie.backoffs, states,
             histories, histories.view(np.float32), slots, slots.view(np.float32),

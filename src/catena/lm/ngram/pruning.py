@@ -1,4 +1,4 @@
-"""Smaller models: leaving out n-grams that are rare."""
+"""Smaller models: leaving out n-grams that are rare, or that change little."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from catena.errors import ConfigError
+from catena.errors import ConfigError, DataError
+from catena.kernels.ngram_prune import chosen, of_histories, reweighted
 from catena.lm.ngram.counts import NgramCounts
-from catena.lm.ngram.trie import Flags
+from catena.lm.ngram.trie import Flags, Trie
 
 
 def kept_by_count(counts: NgramCounts, prune: Sequence[int]) -> Flags:
@@ -24,9 +25,39 @@ def kept_by_count(counts: NgramCounts, prune: Sequence[int]) -> Flags:
             f"prune must hold at most {counts.order} counts that never fall, the first of them 0, such as 0 0 1, but "
             f"it is {' '.join(map(str, prune))}"
         )
-    kept = np.ones(len(counts.counts), np.uint8)
+    kept = counts.space.zeros(len(counts.counts), np.uint8)
+    kept[:] = 1
     for k, threshold in enumerate(thresholds, start=1):
         if k > 1 and threshold:
             low, high = counts.shape.grams(k)
             kept[low:high] = counts.counts[low:high] > threshold
     return kept
+
+
+def pruned_by_entropy(trie: Trie, threshold: float, begin: int) -> Trie:
+    """Without the n-grams whose loss raises perplexity by a share below ``threshold``, such as 1e-8. Stolcke (1998).
+
+    The longest go first; an n-gram stays while a longer one begins or ends with it. Sums stay one.
+    """
+    if trie.flat:
+        raise DataError(
+            "entropy pruning is for back-off models, but this one gives every unseen word a probability of its own "
+            "(add-k, Good-Turing): take another estimator"
+        )
+    if not 0.0 <= threshold < np.inf:
+        raise ConfigError(f"the threshold of entropy pruning must be 0 or more, such as 1e-8, but it is {threshold:g}")
+    shape, backoffs = trie.shape, trie.backoffs.copy()
+    strings = np.zeros(len(backoffs))
+    of_histories(shape.first, shape.bases, trie.log_probs, begin, strings)
+    kept, bound = np.ones(len(shape.words), np.uint8), np.zeros(len(shape.words), np.uint8)
+    for k in range(shape.order, 1, -1):
+        low, high = shape.histories(k)
+        chosen(shape.first, shape.suffix, trie.log_probs, trie.backoffs, strings, low, high, threshold, bound, kept)
+        reweighted(shape.first, shape.suffix, trie.log_probs, backoffs, low, high, kept)
+        a, b = shape.grams(k)
+        left = a + np.flatnonzero(kept[a:b])
+        bound[shape.suffix[left]] = 1
+        bound[np.searchsorted(shape.first, left, side="right") - 1] = 1
+    smaller, _ = shape.compacted(kept)
+    chosen_nodes = kept.astype(bool)
+    return Trie(smaller, trie.log_probs[chosen_nodes], backoffs[chosen_nodes[: len(backoffs)]], False)

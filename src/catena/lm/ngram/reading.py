@@ -10,7 +10,7 @@ import numpy as np
 from catena.data.files import BOMS, explained, open_bytes, open_text
 from catena.lm.ngram.lexicon import Bytes, encoded
 
-PIECE = 1 << 22
+PIECE = 1 << 20
 """Bytes that are read at a time."""
 
 Progress = Callable[[str, float], None]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from catena.errors import LimitError
 from catena.kernels.ngram_estimate import compacted
 from catena.kernels.ngram_sort import spelled
+from catena.lm.ngram.space import MEMORY, Space
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -87,12 +88,14 @@ class Trie:
         backoffs: log back-off weights of the nodes that may have children, the empty one first.
         flat: a word that a history does not know has the probability exp(backoff) whatever it is: nothing is backed
             off to.
+        space: where arrays made from these are put.
     """
 
     shape: Shape
     log_probs: Floats
     backoffs: Floats
     flat: bool = False
+    space: Space = MEMORY
 
     def levels(self) -> Iterator[tuple[int, int, int]]:
         """(length, first node, node after the last) of each length."""

@@ -1,0 +1,82 @@
+"""Where large arrays live: in memory, or in files that are mapped into it and let go of when they grow too large."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+
+class Space:
+    """Arrays of zeros, in memory."""
+
+    def zeros(self, n: int, dtype: DTypeLike) -> Any:
+        return np.zeros(n, dtype)
+
+
+MEMORY = Space()
+
+
+class MappedSpace(Space):
+    """Arrays of zeros in files without names.
+
+    While :meth:`watched`, pages of all arrays are given back whenever the process holds ``limit`` bytes more than it
+    did at the beginning. They stay in the files, or in what memory the system has to spare, and come again when they
+    are touched. Arrays outlive the space.
+    """
+
+    def __init__(self, limit: int, folder: Path | None = None) -> None:
+        self.limit, self.folder = limit, folder
+        self._maps: list[mmap.mmap] = []
+        self._lock = threading.Lock()
+
+    def zeros(self, n: int, dtype: DTypeLike) -> Any:
+        nbytes = max(int(n) * np.dtype(dtype).itemsize, 1)
+        with tempfile.TemporaryFile(dir=self.folder, prefix="catena-") as file:
+            file.truncate(nbytes)
+            mapped = mmap.mmap(file.fileno(), nbytes)
+        with self._lock:
+            self._maps.append(mapped)
+        return np.frombuffer(mapped, dtype, int(n))
+
+    def release(self) -> None:
+        """Give the pages of all arrays back."""
+        with self._lock:
+            for mapped in self._maps:
+                with contextlib.suppress(AttributeError, OSError, ValueError):  # not every system knows how
+                    mapped.madvise(mmap.MADV_DONTNEED)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        done, base = threading.Event(), resident()
+
+        def watch() -> None:
+            while not done.wait(0.01):
+                if resident() - base > 0.5 * self.limit:
+                    self.release()
+
+        thread = threading.Thread(target=watch, daemon=True, name="catena-space")
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+            self.release()
+
+
+def resident() -> int:
+    """The bytes of memory that this process holds; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,138 @@
+"""Counting by runs on disk gives what counting in memory gives."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.data.settings import VocabularySettings
+from catena.errors import ConfigError, FormatError
+from catena.lm.ngram import external
+from catena.lm.ngram.building import counted_ids
+from catena.lm.ngram.external import ExternalCounter
+from catena.lm.ngram.model import NgramModel
+from catena.lm.ngram.space import MappedSpace, resident
+from tests.lm.ngram.texts import FIRST, letters, orders, sentences
+
+MEMORY = 32 << 20
+
+
+@given(text=sentences, order=orders, most=st.integers(1, 40))
+def test_runs_give_the_counts_of_memory(text, order, most, tmp_path_factory):
+    known = letters()
+    folder = tmp_path_factory.mktemp("runs")
+    counter = ExternalCounter(order, len(known), 2, 3, (0, 2), MEMORY, folder)
+    counter.most = most  # many runs, of a sentence or a few each
+    for sentence in text:
+        counter.add(np.array([2, *sentence, 3], np.int32))
+    found = counter.finish(MappedSpace(MEMORY))
+    wanted = counted_ids(text, order, known)
+    for name in ("words", "first", "suffix", "bases"):
+        assert (getattr(found.shape, name) == getattr(wanted.shape, name)).all(), name
+    assert (found.counts == wanted.counts).all()
+    assert (found.adjusted == wanted.adjusted).all()
+    assert not list(folder.iterdir())
+
+
+@given(order=st.integers(1, 3), blocks=st.integers(1, 3))
+@settings(max_examples=10)
+def test_pieces_of_many_sentences_are_cut_between_them(order, blocks, tmp_path_factory):
+    rng = np.random.default_rng(order)
+    text = [[int(w) for w in rng.integers(FIRST, FIRST + 3, n)] for n in rng.integers(0, 9, 300)]
+    counter = ExternalCounter(order, 7, 2, 3, (0, 2), MEMORY, tmp_path_factory.mktemp("runs"))
+    counter.most = 50
+    whole = np.array([i for sentence in text for i in [2, *sentence, 3]], np.int32)
+    places = [0, *(np.flatnonzero(whole == 3) + 1)[99 : 99 * blocks + 1 : 99].tolist(), len(whole)]
+    for low, high in itertools.pairwise(places):
+        counter.add(whole[low:high])
+    assert len(counter._runs) > 10
+    assert (counter.finish(MappedSpace(MEMORY)).counts == counted_ids(text, order, letters()).counts).all()
+
+
+@pytest.mark.parametrize("estimator", ["modified-kneser-ney", "katz", "good-turing", "stupid-backoff"])
+def test_models_are_the_same_within_a_limit(estimator, tmp_path):
+    path = tmp_path / "text"
+    rng = np.random.default_rng(3)
+    lines = [" ".join(f"w{i}" for i in rng.zipf(1.5, n) % 50) for n in rng.integers(0, 12, 2000)]
+    path.write_text("\n".join(lines) + "\n")
+    told: list[tuple[str, float]] = []
+    known = VocabularySettings(max_size=30)
+    options = {"order": 3, "estimator": estimator, "prune": (0, 0, 1), "vocabulary": known}
+    limited = NgramModel.train(path, memory=MEMORY, progress=lambda what, share: told.append((what, share)), **options)
+    free = NgramModel.train(path, **options)
+    assert limited.vocabulary == free.vocabulary
+    assert (limited.packed.histories == free.packed.histories).all()
+    assert limited.score(lines) == free.score(lines)
+    assert {what for what, _ in told} == {"words", "counting"}
+    assert all(0 <= share <= 1 for _, share in told)
+    limited.save(tmp_path / "model")
+    assert NgramModel.load(tmp_path / "model").score(lines) == free.score(lines)
+
+
+def test_sentences_may_be_given_instead_of_a_file():
+    text = ["a b", "b a b", ""]
+    assert NgramModel.train(iter(text), order=2, memory=MEMORY).score(text) == NgramModel.train(text, order=2).score(
+        text
+    )
+    assert NgramModel.train([], order=2, memory=MEMORY).score(["a"]) == NgramModel.train([], order=2).score(["a"])
+
+
+def test_a_limit_that_is_too_low_is_refused():
+    with pytest.raises(
+        ConfigError, match="memory must be at least 16,777,216 bytes to count n-grams in, but it is 1,000"
+    ):
+        NgramModel.train(["a"], memory=1000)
+
+
+def test_mapped_arrays_keep_what_is_written_when_they_are_let_go():
+    space = MappedSpace(1 << 20)
+    array = space.zeros(1_000_000, np.int32)
+    with space.watched():
+        array[:] = np.arange(1_000_000)
+        space.release()
+        assert (array == np.arange(1_000_000)).all()
+    assert array.sum() == 499_999_500_000
+    assert resident() >= 0
+
+
+@pytest.mark.parametrize("memory", [None, MEMORY])
+def test_files_are_read_whatever_they_are_stored_as(memory, tmp_path):
+    text = "the dog ran\r\nשלום 🐕\n\nlast line without an end"
+    sentences = ["the dog ran", "שלום 🐕", "", "last line without an end"]
+    wanted = NgramModel.train(sentences, order=2).score(sentences)
+    plain, packed, wide = tmp_path / "a.txt", tmp_path / "a.gz", tmp_path / "b.txt"
+    plain.write_bytes(text.encode())
+    packed.write_bytes(gzip.compress(text.encode()))
+    wide.write_bytes(text.encode("utf-16"))
+    for path in (plain, packed, wide, str(plain)):
+        assert NgramModel.train(path, order=2, memory=memory).score(sentences) == wanted
+    both = NgramModel.train([plain, wide], order=2, memory=memory)
+    assert both.score(sentences) == NgramModel.train(sentences * 2, order=2).score(sentences)
+
+
+@pytest.mark.parametrize("memory", [None, MEMORY])
+def test_files_that_are_no_text_are_refused_at_their_line(memory, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"fine\nna\xefve\n")
+    with pytest.raises(FormatError, match=r"a\.txt:2 is not UTF-8"):
+        NgramModel.train(path, memory=memory)
+    path.write_bytes(b"fine\nn\0l\n")
+    with pytest.raises(FormatError, match=r"a\.txt:2 has a NUL byte"):
+        NgramModel.train(path, memory=memory)
+    with pytest.raises(FormatError, match="there is no file"):
+        NgramModel.train(tmp_path / "b.txt", memory=memory)
+
+
+def test_long_lines_and_many_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr("catena.lm.ngram.reading.PIECE", 7)
+    path = Path(tmp_path / "a.txt")
+    text = ["a much longer line than a piece", "b", "", "c c c"]
+    path.write_text("\n".join(text))
+    assert NgramModel.train(path, order=2).score(text) == NgramModel.train(text, order=2).score(text)
+    assert external.LEAST == 16 << 20
