@@ -138,7 +138,7 @@ def pcfg_best() -> Case:
         def best() -> Tensor:
             scores = tuple(x.clone() for x in for_torch_struct(*inputs))
             parts = SentCFG(scores).argmax
-            return sum((part * x).flatten(1).sum(1) for part, x in zip(parts, scores, strict=True))  # type: ignore
+            return sum((part * x).flatten(1).sum(1) for part, x in zip(parts[:3], scores, strict=True))  # type: ignore
 
         runs["torch-struct"] = best
     return Case("best parses by a grammar, B4 L20 NT20 T20", runs)

@@ -1,4 +1,7 @@
-"""Chains compared with strangers where they are right: values and gradients. Needs the peers' virtual environment."""
+"""Chains, segmentations, trees and grammars compared with strangers where they are right: values and gradients.
+
+Needs the peers' virtual environment; what is not installed there is skipped.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ import torch
 from torch import Tensor
 
 from catena.structure.chain import LinearChain
+from catena.structure.pcfg import PCFG
+from catena.structure.semimarkov import SemiMarkov
+from catena.structure.tree import SpanTree
 
 pytestmark = pytest.mark.peers
 
@@ -53,3 +59,47 @@ def test_torch_struct_has_the_same_sum_marginals_entropy_and_best_tags() -> None
     assert torch.allclose(chain.pair_marginals()[:, 1:].transpose(-1, -2), theirs.marginals)
     assert torch.allclose(chain.entropy(), theirs.entropy)
     assert torch.equal(chain.argmax(), torch_struct.LinearChainCRF.struct.from_parts(theirs.argmax)[0])
+
+
+def drawn(*shape: int) -> Tensor:
+    torch.manual_seed(sum(shape))
+    return torch.randn(shape, dtype=torch.float64, requires_grad=True)
+
+
+def test_torch_struct_has_the_same_sum_of_segmentations() -> None:
+    torch_struct = pytest.importorskip("torch_struct")
+    segments, transitions = drawn(2, 6, 3, 4), drawn(4, 4)
+    # Theirs are [b, t - 1, length, to, from], lengths from 0, and the first label is scored by where it comes from.
+    edges = (segments[:, :, :, :, None] + transitions.T).detach()
+    edges[:, 0] = segments[:, 0, :, :, None].expand(-1, -1, -1, 4).detach()
+    edges[:, 0, :, :, 1:] = -1e9
+    edges = torch.cat((torch.full_like(edges[:, :, :1], -1e9), edges), dim=2)
+    found = SemiMarkov(segments, transitions).log_partition()
+    theirs = torch_struct.SemiMarkovCRF(edges).partition
+    assert torch.allclose(found, theirs)
+
+
+def test_torch_struct_has_the_same_sum_marginals_and_best_score_of_trees() -> None:
+    torch_struct = pytest.importorskip("torch_struct")
+    scores = drawn(2, 5, 5, 3)
+    tree, theirs = SpanTree(scores), torch_struct.TreeCRF(scores)
+    assert torch.allclose(tree.log_partition(), theirs.partition)
+    (grad,) = torch.autograd.grad(theirs.partition.sum(), scores)
+    assert torch.allclose(tree.marginals(), grad)
+    best = torch_struct.TreeCRF(scores.detach().clone()).argmax
+    assert torch.allclose(tree.max(), (best * scores).sum((1, 2, 3)))
+
+
+def test_torch_struct_has_the_same_sum_gradients_and_best_score_of_parses() -> None:
+    torch_struct = pytest.importorskip("torch_struct")
+    inputs = words, rules, roots = drawn(2, 5, 3), drawn(2, 5, 5), drawn(2)
+    scores = words, rules.expand(2, -1, -1, -1), roots.expand(2, -1)
+    grammar = PCFG(*inputs)
+    theirs = torch_struct.SentCFG(scores).partition
+    assert torch.allclose(grammar.log_partition(), theirs)
+    found, expected = (torch.autograd.grad(x.sum(), inputs) for x in (grammar.log_partition(), theirs))
+    assert all(torch.allclose(a, b) for a, b in zip(found, expected, strict=True))
+    plain = [x.detach().clone() for x in scores]
+    parts = torch_struct.SentCFG(tuple(plain)).argmax
+    best = torch.stack([(part * x).flatten(1).sum(1) for part, x in zip(parts[:3], plain, strict=True)]).sum(0)
+    assert torch.allclose(grammar.max(), best)

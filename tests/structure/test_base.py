@@ -1,0 +1,29 @@
+"""What the structures share beside their questions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from catena.structure.base import fits_batch, uniform_numbers
+
+
+@pytest.mark.parametrize(
+    ("shape", "own", "fits"),
+    [
+        ((2, 3, 4), 1, True), ((4,), 1, True), ((1, 3, 4), 1, True), ((3, 4), 1, True), ((1, 4), 1, True),
+        ((2, 3, 1), 1, False), ((2, 3, 1), 0, True), ((2, 1, 4), 2, False), ((3, 3, 4), 1, False), ((), 1, False),
+        ((5, 2, 3, 4), 1, False), ((2, 4), 1, False), ((), 0, True),
+    ],
+)  # fmt: skip
+def test_a_shape_fits_where_its_own_axes_are_right_and_the_rest_broadcasts(
+    shape: tuple[int, ...], own: int, fits: bool
+) -> None:
+    assert fits_batch(shape, (2, 3, 4), own) is fits
+
+
+def test_uniform_numbers_come_from_the_generator_that_is_given() -> None:
+    first, again = (uniform_numbers(3, 2, generator=torch.Generator().manual_seed(4)) for _ in range(2))
+    assert torch.equal(first, again)
+    assert first.dtype == torch.float64
+    assert not torch.equal(uniform_numbers(3, 2, generator=None), uniform_numbers(3, 2, generator=None))
