@@ -2,8 +2,8 @@
 
     python benchmarks/lm_train.py [--threads 2] [--rounds 7] [--outputs softmax adaptive sampled]
 
-Two layers of 256 units, 10,000 words, sequences of 35 in batches of 20, SGD and clipping, the state carried. Rounds of a
-few steps are interleaved; tokens a second are medians, ratios are medians of the ratios of each round.
+Two layers of 256 units, 10,000 words, sequences of 35 in batches of 20, SGD and clipping, the state carried. Rounds of
+a few steps are interleaved; tokens a second are medians, ratios are medians of the ratios of each round.
 """
 
 from __future__ import annotations

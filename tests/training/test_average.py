@@ -10,7 +10,7 @@ from torch import nn
 
 from catena.checkpoint import open_checkpoint, write_checkpoint
 from catena.errors import CheckpointError
-from catena.training.average import MovingAverage, average, mean, snapshot, using, write_average
+from catena.training.average import AverageOnceStuck, MovingAverage, average, mean, snapshot, using, write_average
 
 
 class Counting(nn.Module):
@@ -92,3 +92,43 @@ def test_other_weights_are_used_for_a_while_also_when_that_fails() -> None:
     assert torch.equal(model.weight, own["weight"])
     with using(model, None):
         assert torch.equal(model.weight, own["weight"])
+
+
+class TestAverageOnceStuck:
+    def model(self) -> nn.Module:
+        return nn.Linear(2, 1)
+
+    def test_it_begins_when_evaluations_bring_nothing_new_and_is_the_mean_of_all_steps_since(self) -> None:
+        model = self.model()
+        averaging = AverageOnceStuck(model, 2)
+        for is_best in (True, False, True, False):
+            averaging.after_step()
+            averaging.evaluated(is_best)
+            assert averaging.weights() is None
+        averaging.evaluated(False)
+        assert averaging.weights() is None, "no step was taken since"
+        kept = []
+        for value in (1.0, 4.0, 10.0):
+            with torch.no_grad():
+                model.weight.fill_(value)
+            kept.append(value)
+            averaging.after_step()
+            averaging.evaluated(True)
+            found = averaging.weights()
+            assert found is not None
+            torch.testing.assert_close(found["weight"], torch.full((1, 2), sum(kept) / len(kept)))
+
+    def test_it_goes_on_from_a_checkpoint(self) -> None:
+        model = self.model()
+        one, other = AverageOnceStuck(model, 1), AverageOnceStuck(model, 1)
+        one.evaluated(False)
+        one.after_step()
+        other.load(one.tensors())
+        with torch.no_grad():
+            model.weight.add_(1.0)
+        for averaging in (one, other):
+            averaging.after_step()
+        torch.testing.assert_close(one.weights(), other.weights())
+        fresh = AverageOnceStuck(model, 1)
+        fresh.load(AverageOnceStuck(model, 1).tensors())
+        assert fresh.weights() is None

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from catena.errors import ConfigError
-from catena.training.optimise import Updater, autocast_dtype, bound_rows, decayed_names
+from catena.training.optimise import Updater, autocast_dtype, bound_rows, decayed_names, shorter_products
 from catena.training.settings import TrainingSettings
 from tests.oracle import optimisers as oracle
 from tests.training.tiny import TinyModel
@@ -241,3 +241,11 @@ def test_bf16_computes_the_forward_pass_in_bf16_and_keeps_float32_weights() -> N
         assert model.output(torch.ones(1, 4)).dtype is torch.bfloat16
     assert all(p.dtype is torch.float32 for p in model.parameters())
     assert math.isfinite(model(torch.zeros(1, 5, dtype=torch.long)).sum().item())
+
+
+def test_shorter_products_are_given_back_as_they_were() -> None:
+    before = torch.backends.cuda.matmul.allow_tf32
+    with shorter_products():
+        assert torch.backends.cuda.matmul.allow_tf32
+    assert torch.backends.cuda.matmul.allow_tf32 == before
+    assert autocast_dtype("tf32", torch.device("cpu")) is None

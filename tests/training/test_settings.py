@@ -87,6 +87,12 @@ def test_a_number_is_a_span_in_seconds_and_off_is_zero() -> None:
             r"patience = 2 ends training before plateau_patience = 2 lowers the learning rate",
         ),
         ({"ema": 0.9, "average_last": 3}, r"ema = 0\.9 and average_last = 3 are two ways to average"),
+        (
+            {"average_once_stuck": 2, "average_last": 3},
+            "average_once_stuck = 2 and average_last are two ways to average",
+        ),
+        ({"average_once_stuck": 2, "ema": 0.9}, "average_once_stuck = 2 and ema are two ways to average"),
+        ({"average_once_stuck": 5, "patience": 5}, "ends training before average_once_stuck = 5 begins"),
         ({"max_norm": 3.0, "max_norm_of": []}, r"max_norm = 3\.0 has no weights to hold for"),
         ({"optimizer": "adma"}, r"did you mean 'adam'"),
         ({"learning_rate": 0}, r"learning_rate is 0"),

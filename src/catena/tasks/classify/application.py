@@ -20,10 +20,12 @@ from catena.tasks.classify.dataset import Dataset, files_of, prepare
 from catena.tasks.classify.encoding import TokenEncoding, load_encoding
 from catena.tasks.classify.model import Classifier, build_model, log_probabilities
 from catena.tasks.classify.predictor import blank_vectors, load_predictor
+from catena.tasks.classify.pretrained import adopt, encoding_of, start_with
 from catena.tasks.classify.scoring import scores_of
 from catena.tasks.classify.settings import ClassifyConfig, NeuralModel
 from catena.tasks.classify.task import LABELS, ClassifyTask
 from catena.tasks.machine import choose_device, set_threads
+from catena.tasks.pretrained import Pretrained, open_pretrained
 from catena.training.loop import resume, train
 from catena.training.report import Outcome, Reporter
 from catena.training.run import RunFolder, create_run, open_run
@@ -49,10 +51,14 @@ class ClassifyApplication(Application):
         device = choose_device(config.machine.device)
         randomness = Randomness(config.seed)
         old = open_checkpoint(start_from, reporter.note) if start_from else None
-        data = self._dataset(config, randomness, old.folder if old else None)
+        start = open_pretrained(config.pretrained) if config.pretrained and old is None else None
+        config = adopt(config, start) if start else config
+        data = self._dataset(config, randomness, old.folder if old else None, start)
         model = new_model(config, data, randomness)
         if old is not None:
             old.load_into(model)
+        elif start is not None:
+            start_with(model, start)
         run = create_run(
             folder,
             to_toml(config),
@@ -64,7 +70,8 @@ class ClassifyApplication(Application):
         if data.tally.dropped:
             data.tally.write(folder / DROPPED)
         task = ClassifyTask(config, data, model, device, randomness)
-        outcome = train(task, config.training, run, randomness, reporter, save_start=old is not None)
+        saved = old is not None or start is not None
+        outcome = train(task, config.training, run, randomness, reporter, save_start=saved)
         return self._trained(task, outcome, run)
 
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
@@ -78,18 +85,24 @@ class ClassifyApplication(Application):
         run.check_data(files_of(config.data))
         randomness = Randomness(config.seed)
         last = run.last(lambda words: None)  # the loop tells what is wrong with it
-        data = self._dataset(config, randomness, last.folder if last else None)
+        start = open_pretrained(config.pretrained) if config.pretrained and last is None else None
+        data = self._dataset(config, randomness, last.folder if last else None, start)
         device = choose_device(config.machine.device)
-        task = ClassifyTask(config, data, new_model(config, data, randomness), device, randomness)
+        model = new_model(config, data, randomness)
+        if start is not None:
+            start_with(model, start)
+        task = ClassifyTask(config, data, model, device, randomness)
         return self._trained(task, resume(task, config.training, run, randomness, reporter), run)
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
         return load_predictor(folder, choose_device(device))
 
-    def _dataset(self, config: ClassifyConfig, randomness: Randomness, old: Path | None) -> Dataset:
+    def _dataset(
+        self, config: ClassifyConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
+    ) -> Dataset:
         """The data of a run; with an old model, in its encoding and with its labels."""
         if old is None:
-            return prepare(config, randomness)
+            return prepare(config, randomness, encoding=encoding_of(config, start) if start else None)
         theirs = configs.load(ClassifyConfig, old / CONFIG)
         if theirs.model != config.model or theirs.bagging != config.bagging:
             raise CheckpointError(

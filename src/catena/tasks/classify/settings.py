@@ -232,6 +232,12 @@ class ClassifyConfig(Config):
     """The task this config is for."""
     seed: int = Field(0, ge=0)
     """The seed of everything that is drawn at random."""
+    pretrained: str | None = None
+    """A run of task lm to start from: its tokenizer and vocabulary are used, and its embedding and encoder, with their
+    weights, take the place of model.embedding and model.encoder."""
+    unfreeze: int = Field(1, ge=0)
+    """With pretrained: epochs after which one more layer, from the top, is trained; only what is new is in the first. 0
+    trains everything from the start."""
     machine: MachineSettings = MachineSettings()
     data: ClassifyData = ClassifyData()
     tokenizer: TokeniserSettings = WordTokens(lowercase=True)

@@ -20,8 +20,10 @@ from catena.tasks.classify.dataset import Dataset
 from catena.tasks.classify.encoding import EncodedTexts
 from catena.tasks.classify.loss import LOSSES, balanced_weights
 from catena.tasks.classify.model import Classifier, Scores, VectorClassifier, log_probabilities
+from catena.tasks.classify.pretrained import groups_of
 from catena.tasks.classify.scoring import chosen_labels, right_ids, scores_of
 from catena.tasks.classify.settings import METRICS, ClassifyConfig
+from catena.tasks.pretrained import free_from_the_top
 from catena.training.task import EpochPlan, Evaluation, LossOutput, Task
 
 CONFIG, LABELS = "config.toml", "labels.json"
@@ -43,6 +45,7 @@ class ClassifyTask(Task):
         self._class_weights = self._weights_of_classes()
         self._bootstrap = self._bootstrap_counts()
         self._loss = LOSSES[config.loss_kind]
+        self._frozen_at_first = groups_of(model) if config.pretrained else []
 
     @property
     def model(self) -> nn.Module:
@@ -57,6 +60,7 @@ class ClassifyTask(Task):
         return True
 
     def epoch(self, number: int) -> EpochPlan:
+        free_from_the_top(self._frozen_at_first, number, self.config.unfreeze)
         generator = self.randomness.numpy("batches", number)
         plan = BatchPlan.shuffled(self.data.texts.lengths[self.data.train], self.config.batches, generator)
         return _Epoch(plan, self.data, self.device)

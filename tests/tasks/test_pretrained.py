@@ -1,0 +1,135 @@
+"""Pretrain a language model, start a classifier from it by one key, free its layers one after another."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from catena import config as configs
+from catena.checkpoint import open_checkpoint
+from catena.encoders.build import build_encoder
+from catena.encoders.settings import RecurrentSettings, TransformerSettings
+from catena.errors import ConfigError
+from catena.tasks.classify.application import ClassifyApplication
+from catena.tasks.classify.settings import ClassifyConfig
+from catena.tasks.lm.application import LmApplication
+from catena.tasks.lm.settings import LmConfig
+from catena.tasks.pretrained import free_from_the_top, layers_from_the_top, open_pretrained
+from catena.training.report import SilentReporter
+
+SMALL: dict[str, dict[str, Any]] = {
+    "lstm": {"encoder": {"d": 10}, "embedding": {"d": 8}},
+    "transformer": {"encoder": {"d": 8, "n_heads": 2, "n_layers": 2, "d_feed": 8}, "embedding": {"d": 8}},
+}
+
+
+def pretrain(tmp_path: Path, kind: str = "lstm", **model: Any) -> Path:
+    text = tmp_path / "text.txt"
+    text.write_text("the good film was good\na bad film was bad\n" * 20, encoding="utf-8")
+    values = {
+        "machine": {"device": "cpu"},
+        "data": {"train": [str(text)]},
+        "tokenizer": {"kind": "whitespace"},
+        "model": {"kind": kind, **SMALL.get(kind, {}), **model},
+        "batches": {"batch_size": 4, "length": 6},
+        "training": {"max_epochs": 1},
+    }
+    LmApplication().train(configs.parse(LmConfig, values), tmp_path / kind, SilentReporter())
+    return tmp_path / kind
+
+
+def classify(tmp_path: Path, run: Path, **options: Any) -> ClassifyConfig:
+    data = tmp_path / "labelled.tsv"
+    data.write_text("good\tthe good film\nbad\ta bad film\n" * 10, encoding="utf-8")
+    values = {
+        "machine": {"device": "cpu"},
+        "data": {"train": [str(data)], "format": "tsv-label"},
+        "pretrained": str(run),
+        "training": {"max_epochs": 2, "eval_every": 1000, "keep_last": 9},
+        **options,
+    }
+    return configs.parse(ClassifyConfig, values)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "transformer"])
+def test_one_key_starts_a_classifier_and_nothing_else_is_needed_to_load_it(tmp_path: Path, kind: str) -> None:
+    run = pretrain(tmp_path, kind)
+    theirs = open_checkpoint(run).weights()
+    config = classify(tmp_path, run)
+    ClassifyApplication().train(config, tmp_path / "run", SilentReporter())
+    start = open_checkpoint(tmp_path / "run" / "checkpoints" / "step-000000").weights()
+    assert torch.equal(start["embedding.weight"], theirs["embedding.weight"])
+    encoder = {k.removeprefix("summary.encoder."): w for k, w in start.items() if k.startswith("summary.encoder.")}
+    assert len(encoder) > 3
+    assert all(torch.equal(w, theirs[f"encoder.{k}"]) for k, w in encoder.items())
+    for path in run.rglob("*"):
+        if path.is_file():
+            path.unlink()
+    predictor = ClassifyApplication().load(tmp_path / "run")
+    assert len(predictor.predict(["the good film"])) == 1
+    assert "film" in predictor.encoding.vocabulary  # type: ignore[attr-defined]
+
+
+def test_layers_are_freed_from_the_top_epoch_by_epoch(tmp_path: Path) -> None:
+    run = pretrain(tmp_path)
+    config = classify(
+        tmp_path, run, training={"max_epochs": 4, "patience": 0, "keep_last": 9}, batches={"batch_size": 8}
+    )
+    ClassifyApplication().train(config, tmp_path / "run", SilentReporter())
+    steps = sorted((tmp_path / "run" / "checkpoints").iterdir())
+    weights = [open_checkpoint(step).weights() for step in steps]
+    watched = {
+        "output.weight": 1,
+        "summary.encoder.forwards.1.network.weight_hh_l0": 2,
+        "summary.encoder.forwards.0.network.weight_hh_l0": 3,
+        "embedding.weight": 4,
+    }
+    for name, epoch in watched.items():
+        changed = [not torch.equal(a[name], b[name]) for a, b in pairwise(weights)]
+        assert changed == [i + 1 >= epoch for i in range(4)], name
+
+
+def test_everything_is_trained_at_once_if_asked(tmp_path: Path) -> None:
+    run = pretrain(tmp_path)
+    ClassifyApplication().train(classify(tmp_path, run, unfreeze=0), tmp_path / "run", SilentReporter())
+    first, last = (open_checkpoint(tmp_path / "run" / name).weights() for name in ("checkpoints/step-000000", "last"))
+    assert all(not torch.equal(first[name], last[name]) for name in first if name != "temperature")
+
+
+def test_a_resumed_fine_tuning_ends_the_same(tmp_path: Path) -> None:
+    run = pretrain(tmp_path)
+    config = classify(tmp_path, run, training={"max_epochs": 3, "patience": 0})
+    whole = ClassifyApplication().train(config, tmp_path / "whole", SilentReporter())
+    assert ClassifyApplication().resume(tmp_path / "whole", SilentReporter()).scores == whole.scores
+
+
+def test_what_cannot_start_a_classifier_is_refused(tmp_path: Path) -> None:
+    ngram = pretrain(tmp_path, "ngram", order=2)
+    with pytest.raises(ConfigError, match="is an n-gram model, which has no encoder"):
+        open_pretrained(ngram)
+    config = classify(tmp_path, pretrain(tmp_path, "feed-forward"))
+    with pytest.raises(ConfigError, match="is of kind 'feed-forward', whose encoder no classifier takes"):
+        ClassifyApplication().train(config, tmp_path / "run", SilentReporter())
+    ClassifyApplication().train(classify(tmp_path, pretrain(tmp_path)), tmp_path / "cls", SilentReporter())
+    with pytest.raises(ConfigError, match="must be a run of task 'lm', and is one of 'classify'"):
+        open_pretrained(tmp_path / "cls")
+    start = open_pretrained(tmp_path / "lstm")
+    with pytest.raises(ConfigError, match=r"the embedding of .* is of another make"):
+        start.put_into(nn.Embedding(3, 2), nn.Identity())
+
+
+def test_groups_hold_every_parameter_once_the_top_first() -> None:
+    for settings in (RecurrentSettings(d=3, n_layers=3, bidirectional=True), TransformerSettings(d=8, n_heads=2)):
+        encoder = build_encoder(settings, 5)
+        groups = layers_from_the_top(encoder)
+        assert sorted(id(p) for group in groups for p in group) == sorted(id(p) for p in encoder.parameters())
+    assert len(groups) == 3, "two layers, and the map below them"
+    free_from_the_top(groups, 2, 1)
+    assert [all(p.requires_grad for p in group) for group in groups] == [True, False, False]
+    free_from_the_top(groups, 5, 2)
+    assert [all(p.requires_grad for p in group) for group in groups] == [True, True, False]
