@@ -78,6 +78,19 @@ def test_a_bound_variable_makes_way() -> None:
     assert str(both) == "f(y,x)"
 
 
+def test_a_new_name_is_not_one_of_the_body() -> None:
+    x, x1, y = Variable("x"), Variable("x1"), Variable("y")
+    body = Application(Application(x1, x), y)
+    expected = Abstraction("z", Application(Application(x1, Variable("z")), x))
+    assert alpha_equal(substitute(Abstraction("x", body), {"y": x}), expected)
+
+
+def test_a_bound_variable_is_not_replaced_beside_one_that_is_free() -> None:
+    x, y, a, b = (Variable(name) for name in "xyab")
+    found = substitute(Abstraction("x", Application(x, y)), {"x": a, "y": b})
+    assert found == Abstraction("x", Application(x, b))
+
+
 def test_fresh_names() -> None:
     assert fresh("x", {"y"}) == "x"
     assert fresh("x", {"x", "x1"}) == "x2"
