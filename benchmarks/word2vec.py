@@ -1,0 +1,239 @@
+"""Word vectors: Catena beside gensim and fastText, on the same text, with the same settings and threads.
+
+    CATENA_DATA=… python benchmarks/word2vec.py speed      # words a second, turn by turn, medians and ratios
+    CATENA_DATA=… python benchmarks/word2vec.py quality    # analogies and WordSim-353 of three seeds each
+    CATENA_DATA=… python benchmarks/word2vec.py growth     # time and memory over four sizes of text
+    … --text FILE                                          # another text, plain, a sentence on each line
+
+Run it in the environment of the peers (requirements-peers.txt, with gensim and fasttext). Each side reads the text from
+a file; reading and counting are not timed. Rates are words of the text, rare ones included, by the clock and by the
+processor's time: on a machine that others use too, the second is the one to trust.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+SETTINGS = {"d": 100, "window": 5, "noise": 5, "min_count": 5, "subsample": 1e-3}
+RATES = {"skipgram": 0.025, "cbow": 0.05}
+Way = Callable[[Path, int, int, int], tuple[float, float, object]]
+"""(text, epochs, threads, seed) to seconds by the clock, seconds of the processor, and the vectors."""
+
+
+def timed(work: Callable[[], object]) -> tuple[float, float]:
+    clock, processor = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - clock, time.process_time() - processor
+
+
+# --- Catena -----------------------------------------------------------------------------------------------------------
+
+
+def catena(kind: str, shared: bool = False) -> Way:
+    def run(text: Path, epochs: int, threads: int, seed: int) -> tuple[float, float, object]:
+        from catena.vectors import settings as s
+        from catena.vectors.corpus import corpus_of_files
+        from catena.vectors.model import new_model
+        from catena.vectors.table import Vectors
+        from catena.vectors.train import Trainer
+
+        model_class = s.SkipGramModel if kind == "skipgram" else s.CbowModel
+        settings = s.VectorSettings(
+            seed=seed,
+            threads=threads,
+            words=s.WordSettings(min_count=SETTINGS["min_count"]),
+            model=model_class(d=SETTINGS["d"], window=SETTINGS["window"]),
+            loss=s.NegativeLoss(noise=SETTINGS["noise"], shared=shared),
+            training=s.VectorTraining(epochs=epochs, learning_rate=RATES[kind], subsample=SETTINGS["subsample"]),
+        )
+        corpus = corpus_of_files([text], settings.words, settings.phrases)
+        model = new_model(settings, corpus.words, corpus.lines)
+        trainer = Trainer(model, corpus)
+        clock, processor = timed(lambda: [None for _ in trainer.run()])
+        return clock, processor, Vectors.of_model(model)
+
+    return run
+
+
+# --- peers ------------------------------------------------------------------------------------------------------------
+
+
+def gensim(kind: str) -> Way:
+    def run(text: Path, epochs: int, threads: int, seed: int) -> tuple[float, float, object]:
+        from gensim.models import Word2Vec
+
+        model = Word2Vec(
+            sg=int(kind == "skipgram"), vector_size=SETTINGS["d"], window=SETTINGS["window"],
+            negative=SETTINGS["noise"], min_count=SETTINGS["min_count"], sample=SETTINGS["subsample"],
+            alpha=RATES[kind], workers=threads, seed=seed + 1, epochs=epochs,
+        )  # fmt: skip
+        model.build_vocab(corpus_file=str(text))
+        clock, processor = timed(
+            lambda: model.train(
+                corpus_file=str(text), total_examples=model.corpus_count, total_words=model.corpus_total_words,
+                epochs=epochs,
+            )
+        )  # fmt: skip
+        from catena.vectors.table import Vectors
+
+        return clock, processor, Vectors.of(model.wv.index_to_key, model.wv.vectors)
+
+    return run
+
+
+def fasttext(kind: str) -> Way:
+    def run(text: Path, epochs: int, threads: int, seed: int) -> tuple[float, float, object]:
+        import fasttext
+
+        held: list = []
+        clock, processor = timed(
+            lambda: held.append(
+                fasttext.train_unsupervised(
+                    str(text), model=kind, dim=SETTINGS["d"], ws=SETTINGS["window"], neg=SETTINGS["noise"],
+                    minCount=SETTINGS["min_count"], t=SETTINGS["subsample"], lr=RATES[kind], epoch=epochs,
+                    thread=threads, maxn=0, minn=0, verbose=0,
+                )
+            )
+        )  # fmt: skip
+        from catena.vectors.table import Vectors
+
+        model = held[0]
+        return clock, processor, Vectors.of(model.words, model.get_input_matrix()[: len(model.words)])
+
+    return run
+
+
+WAYS: dict[str, dict[str, Way]] = {
+    "skip-gram": {
+        "gensim": gensim("skipgram"),
+        "catena": catena("skipgram"),
+        "catena, shared noise": catena("skipgram", shared=True),
+        "fasttext": fasttext("skipgram"),
+    },
+    "cbow": {"gensim": gensim("cbow"), "catena": catena("cbow"), "fasttext": fasttext("cbow")},
+}
+
+
+# --- what is measured -------------------------------------------------------------------------------------------------
+
+
+def speed(text: Path, threads: int, epochs: int, repeats: int, peers: tuple[str, ...]) -> None:
+    words = count_words(text) * epochs
+    print(f"{text.name}: {words // epochs:,} words, {epochs} epochs, {threads} threads, medians of {repeats} turns\n")
+    for group, ways in WAYS.items():
+        chosen = {name: way for name, way in ways.items() if name.startswith("catena") or name in peers}
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in chosen}
+        for way in chosen.values():
+            way(head_of(text, 2000), 1, threads, 0)  # compiles
+        for turn in range(repeats):
+            for name, way in chosen.items():
+                times[name].append(way(text, epochs, threads, turn)[:2])
+        print(f"{group:<24} {'words/s':>11} {'x gensim':>9} {'range':>13} {'by processor':>13} {'x gensim':>9}")
+        for name in chosen:
+            ratios = [[b[i] / a[i] for a, b in zip(times[name], times["gensim"], strict=True)] for i in (0, 1)]
+            clock, processor = (statistics.median(t[i] for t in times[name]) for i in (0, 1))
+            print(
+                f"  {name:<22} {words / clock:>11,.0f} {statistics.median(ratios[0]):>9.2f} "
+                f"{min(ratios[0]):>6.2f}-{max(ratios[0]):<6.2f} {words / processor:>13,.0f} "
+                f"{statistics.median(ratios[1]):>9.2f}"
+            )
+        print()
+
+
+def quality(text: Path, threads: int, epochs: int, seeds: int, groups: tuple[str, ...], only: str) -> None:
+    from catena.vectors.evaluate import evaluate_analogies, evaluate_similarities
+
+    data = Path(os.environ["CATENA_DATA"]) / "word_analogy"
+    print(f"{text.name}, {epochs} epochs, {threads} threads, {seeds} seeds each\n")
+    for group in groups:
+        print(f"{group:<24} {'analogies %':>24} {'WordSim-353':>24}")
+        for name, way in WAYS[group].items():
+            if name == "fasttext" or not name.startswith(only):
+                continue
+            right, rho = [], []
+            for seed in range(seeds):
+                vectors = way(text, epochs, threads, seed)[2]
+                right.append(100 * evaluate_analogies(vectors, data / "questions-words.txt").total.accuracy)
+                rho.append(evaluate_similarities(vectors, data / "EN-WS-353-ALL.txt").spearman)
+            shown = ["  ".join(f"{x:.{n}f}" for x in values) for values, n in ((right, 2), (rho, 4))]
+            print(f"  {name:<22} {shown[0]:>24} {shown[1]:>24}", flush=True)
+        print()
+
+
+def growth(text: Path, threads: int) -> None:
+    """Each size in a process of its own: seconds of the processor, and peak memory beyond that of the smallest text."""
+    print(f"{'words':>12} {'distinct':>10} {'seconds':>9} {'ns/word':>9} {'peak MB':>9}")
+    lines = sum(1 for _ in text.open("rb"))
+    for part in (8, 4, 2, 1):
+        piece = head_of(text, lines // part)
+        out = subprocess.run(
+            [sys.executable, __file__, "one", "--text", str(piece), "--threads", str(threads)],
+            check=True, capture_output=True, text=True,
+        ).stdout.split()  # fmt: skip
+        words, distinct, seconds, peak = int(out[0]), int(out[1]), float(out[2]), float(out[3])
+        print(f"{words:>12,} {distinct:>10,} {seconds:>9.2f} {1e9 * seconds / words:>9.0f} {peak:>9.0f}", flush=True)
+
+
+def one(text: Path, threads: int) -> None:
+    way = catena("skipgram")
+    way(head_of(text, 500), 1, threads, 0)
+    began = time.process_time()
+    vectors = way(text, 1, threads, 0)[2]
+    seconds = time.process_time() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(count_words(text), len(vectors), seconds, peak)  # type: ignore[arg-type]
+
+
+def count_words(text: Path) -> int:
+    with text.open("rb") as file:
+        return sum(len(line.split()) for line in file)
+
+
+PIECES = tempfile.TemporaryDirectory()
+
+
+def head_of(text: Path, lines: int) -> Path:
+    piece = Path(PIECES.name) / f"{text.stem}-{lines}.txt"
+    if not piece.exists():
+        with text.open("rb") as source, piece.open("wb") as target:
+            for _, line in zip(range(lines), source, strict=False):
+                target.write(line)
+    return piece
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["speed", "quality", "growth", "one"])
+    parser.add_argument(
+        "--text", type=Path, help="a plain text file; WikiText-2 in the folder of CATENA_DATA if not given"
+    )
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--epochs", type=int, help="1 for speed and 20 for quality if not given")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--peers", default="gensim,fasttext", help="for speed; gensim must be among them")
+    parser.add_argument("--groups", default="skip-gram,cbow", help="for quality")
+    parser.add_argument("--only", default="", help="for quality: gensim or catena alone")
+    flags = parser.parse_args()
+    text = flags.text or Path(os.environ["CATENA_DATA"]) / "wikitext2_word" / "wiki.train.tokens"
+    if flags.what == "speed":
+        speed(text, flags.threads, flags.epochs or 1, flags.repeats, tuple(flags.peers.split(",")))
+    elif flags.what == "quality":
+        quality(text, flags.threads, flags.epochs or 20, flags.seeds, tuple(flags.groups.split(",")), flags.only)
+    elif flags.what == "growth":
+        growth(text, flags.threads)
+    else:
+        one(text, flags.threads)
+
+
+if __name__ == "__main__":
+    main()
