@@ -44,20 +44,22 @@ def drawn(rows: int, own: list[tuple[int, ...]], shared: list[tuple[int, ...]], 
 @pytest.mark.parametrize("kind", KINDS)
 def test_searches_and_samples_may_be_mapped(kind: str) -> None:
     make, own, shared = KINDS[kind]
-    inputs = drawn(3, own, shared)
+    inputs = drawn(4, own, shared)
     structure = make(*inputs)
+    pairs = [x.unflatten(0, (2, 2)) for x in inputs[: len(own)]]  # two rows are mapped together
     dims = tuple([0] * len(own) + [None] * len(shared))
 
     def mapped(ask: Callable[[Any], Tensor]) -> Tensor:
-        return torch.vmap(lambda *x: ask(make(*x)), in_dims=dims, randomness="different")(*inputs)
+        ask_all = torch.vmap(lambda *x: ask(make(*x)), in_dims=dims, randomness="different")
+        return ask_all(*pairs, *inputs[len(own) :])
 
-    assert torch.equal(mapped(lambda s: s.argmax()), structure.argmax())
-    assert torch.equal(mapped(lambda s: s.topk(3).members).transpose(0, 1), structure.topk(3).members)
-    assert torch.allclose(mapped(lambda s: s.max()), structure.max())
-    assert torch.allclose(mapped(lambda s: s.entropy()), structure.entropy())
-    assert torch.allclose(mapped(lambda s: s.variance(s)), structure.variance(structure))
+    assert torch.equal(mapped(lambda s: s.argmax()).flatten(0, 1), structure.argmax())
+    assert torch.equal(mapped(lambda s: s.topk(3).members).transpose(0, 1).flatten(1, 2), structure.topk(3).members)
+    assert torch.allclose(mapped(lambda s: s.max()).flatten(), structure.max())
+    assert torch.allclose(mapped(lambda s: s.entropy()).flatten(), structure.entropy())
+    assert torch.allclose(mapped(lambda s: s.variance(s)).flatten(), structure.variance(structure))
     torch.manual_seed(0)
-    samples = mapped(lambda s: s.sample(400)).transpose(0, 1)
+    samples = mapped(lambda s: s.sample(400)).transpose(0, 1).flatten(1, 2)
     assert structure.log_prob(samples).isfinite().all()
     assert (structure.parts(samples).mean(0) - structure.marginals()).abs().max() < 0.13  # 5 standard deviations
 
