@@ -4,11 +4,13 @@ alone."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from catena.embeddings.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from catena.errors import ShapeError
@@ -84,3 +86,19 @@ def test_rotary_products_do_depend_on_the_difference() -> None:
 def test_rotary_positions_of_an_odd_size_are_refused() -> None:
     with pytest.raises(ShapeError, match="so d must be even, but it is 5"):
         RotaryPositions(5)
+
+
+@pytest.mark.parametrize("kind", [SinusoidalPositions, RotaryPositions, lambda d: LearnedPositions(40, d)])
+def test_each_sequence_may_begin_at_a_position_of_its_own(kind: Callable[[int], nn.Module]) -> None:
+    positions = kind(6)
+    for shape in ((3, 4, 6), (3, 2, 4, 6)):
+        x = torch.randn(shape)
+        together = positions(x, torch.tensor([0, 7, 33]))
+        for i, start in enumerate((0, 7, 33)):
+            torch.testing.assert_close(together[i : i + 1], positions(x[i : i + 1], start))
+
+
+def test_turning_in_half_precision_rounds_the_result_alone() -> None:
+    x = torch.randn(1, 3, 8).bfloat16()
+    exact = RotaryPositions(8)(x.float(), 1000)
+    assert torch.equal(RotaryPositions(8)(x, 1000), exact.bfloat16())

@@ -75,6 +75,8 @@ class RotaryPositions(nn.Module):
         self._table = _Table(self._sines_and_cosines)
 
     def forward(self, x: Float[Tensor, "*batch t d"], start: Start = 0) -> Float[Tensor, "*batch t d"]:
+        if x.dtype in (torch.bfloat16, torch.float16):  # eight bits would round the angles of far positions
+            return self(x.float(), start).to(x.dtype)
         sin, cos = self._table.rows(start, x).chunk(2, dim=-1)
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
