@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -122,25 +123,21 @@ class ExternalCounter:
         order, width = self.order, self.order + 1
         block = max(1024, self.memory // (4 * (width + 3 * width) * 4))
         paths = [self.folder / f"level-{k}" for k in range(order + 1)]
-        files = [open(path, "wb") for path in paths]  # that of length 0 stays empty
-        try:
-            before = np.full(order, -1, np.int32)
-            pending = np.full(3 * (order + 1), -1, np.int32)
-            pending[:3] = 0
-            nodes = np.empty(3 * (order + 1) * (block + 1), np.int32)
-            with open(run, "rb") as stream:
-                while len(rows := np.fromfile(stream, np.int32, block * width)):
-                    filled, n = np.zeros(order + 1, np.int64), len(rows) // width
-                    layered(rows, n, order, self.end, before, pending, nodes, filled)
-                    for k in range(1, order + 1):
-                        start = 3 * k * (n + 1)
-                        nodes[start : start + 3 * filled[k]].tofile(files[k])
+        before, pending = np.full(order, -1, np.int32), np.full(3 * (order + 1), -1, np.int32)
+        pending[:3] = 0
+        nodes = np.empty(3 * (order + 1) * (block + 1), np.int32)
+        with contextlib.ExitStack() as stack:
+            stream = stack.enter_context(open(run, "rb"))
+            files = [stack.enter_context(open(path, "wb")) for path in paths]  # that of length 0 stays empty
+            while len(rows := np.fromfile(stream, np.int32, block * width)):
+                filled, n = np.zeros(order + 1, np.int64), len(rows) // width
+                layered(rows, n, order, self.end, before, pending, nodes, filled)
+                for k in range(1, order + 1):
+                    start = 3 * k * (n + 1)
+                    nodes[start : start + 3 * filled[k]].tofile(files[k])
             for k in range(1, order + 1):
                 if pending[3 * k] >= 0:
                     pending[3 * k : 3 * k + 3].tofile(files[k])
-        finally:
-            for file in files:
-                file.close()
         return paths
 
     def _counts(self, levels: list[Path], space: MappedSpace) -> NgramCounts:
