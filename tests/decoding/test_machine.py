@@ -80,7 +80,17 @@ def check_distances(acceptor: Acceptor, read: list[tuple[int, ...]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "phrases", [[[0]], [[0, 1]], [[0, 0]], [[0, 1, 0], [1, 0]], [[2], [0, 1]], [[0, 1], [1, 1, 2]]]
+    "phrases",
+    [
+        [[0]],
+        [[0, 1]],
+        [[0, 0]],
+        [[0, 1, 0], [1, 0]],
+        [[2], [0, 1]],
+        [[0, 1], [1, 1, 2]],
+        [[0, 1, 2], [1]],
+        [[0, 1, 0, 2], [1, 0]],
+    ],
 )
 def test_phrases_that_must_not_occur(phrases: list[list[int]]) -> None:
     acceptor = MachineAcceptor(without_phrases(phrases, V), V)
