@@ -13,13 +13,15 @@ from catena.version import __version__
 if TYPE_CHECKING:
     from catena.tasks.classify.estimator import TextClassifier
     from catena.tasks.load import load
+    from catena.vectors.table import Vectors
 
 _HOME = {
     "load": "catena.tasks.load",
     "TextClassifier": "catena.tasks.classify.estimator",
+    "Vectors": "catena.vectors.table",
 }
 
-__all__ = ["TextClassifier", "__version__", "load"]
+__all__ = ["TextClassifier", "Vectors", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:

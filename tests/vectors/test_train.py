@@ -96,6 +96,19 @@ def test_losses_are_means_over_the_examples_of_each_epoch() -> None:
     assert trained.losses == pytest.approx([6 * np.log(2)] * 2, rel=1e-6)
 
 
+def test_the_step_falls_in_proportion_to_the_words_read_but_never_below_its_least() -> None:
+    settings = settings_of(rate=0.1, epochs=4)
+    corpus = corpus_of_sentences(two_topics(), settings.words, settings.phrases)
+    trainer = Trainer(new_model(settings, corpus.words, corpus.lines), corpus)
+    before, rates = 0.0, []
+    for status in trainer.run():
+        rates.append(status.rate)
+        assert status.rate == pytest.approx(max(0.0001, 0.1 * (1 - before)))
+        before = status.share
+    assert rates[0] == 0.1
+    assert len(rates) >= 4
+
+
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_a_training_that_stopped_goes_on_as_if_it_had_not(rounds: int) -> None:
     settings = settings_of(epochs=3, loss=NceLoss(noise=3))

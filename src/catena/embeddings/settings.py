@@ -17,7 +17,7 @@ class EmbeddingSettings(Config):
     mode: Literal["random", "static", "tuned", "multichannel"] = "random"
     """Vectors drawn at random and learnt; those of a file, kept (static), learnt (tuned), or both at once."""
     vectors: str | None = None
-    """A file of word vectors: word2vec (text or binary) or GloVe, also gzip- or xz-compressed."""
+    """A file of word vectors: of Catena, word2vec (text or binary, also compressed), GloVe or fastText."""
     scale: float = Field(0.25, gt=0)
     """Random vectors are drawn evenly from -scale to scale; beside those of a file, at their variance."""
     dropout: float = Field(0.0, ge=0, lt=1)
