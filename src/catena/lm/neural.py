@@ -44,11 +44,13 @@ class Read:
 
     Args:
         raw: the encoder's vectors.
-        hidden: the same, dropped out and mapped, as the output layer takes them.
+        dropped: the same, dropped out.
+        hidden: the same, mapped, as the output layer takes them.
         state: where reading may go on; None where it was not asked for.
     """
 
     raw: Float[Tensor, "b t d_raw"]
+    dropped: Float[Tensor, "b t d_raw"]
     hidden: Float[Tensor, "b t d"]
     state: Any
 
@@ -129,7 +131,8 @@ class NeuralLanguageModel(nn.Module, LanguageModel[NeuralState]):
             raw, after = self.encoder.continue_(x, state)
         else:
             raw = self.encoder.whole(x)
-        return Read(raw, self.bridge(self.drop_output(raw)), after)
+        dropped = self.drop_output(raw)
+        return Read(raw, dropped, self.bridge(dropped), after)
 
     def vectors(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
         """The embedded ids, dropped out."""

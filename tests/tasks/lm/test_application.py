@@ -151,7 +151,7 @@ def test_penalties_are_added_to_the_loss(text: Path) -> None:
         batch = task.epoch(1).batch(0)
         totals[name] = task.loss(batch).total.item()
         read = task.model.read(batch.ids)
-    activation = 2.0 * read.hidden.square().mean().item()
+    activation = 2.0 * read.raw.square().mean().item()
     slowness = 3.0 * (read.raw[:, 1:] - read.raw[:, :-1]).square().mean().item()
     assert totals["activation"] - totals["none"] == pytest.approx(activation, rel=1e-3)
     assert totals["slowness"] - totals["none"] == pytest.approx(slowness, rel=1e-3)

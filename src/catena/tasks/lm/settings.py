@@ -103,7 +103,7 @@ class ObjectiveSettings(Config):
     masked_share: float = Field(0.15, gt=0, lt=1)
     """With masked: the share of tokens to guess."""
     activation: float = Field(0.0, ge=0)
-    """Weight of the mean square of the dropped-out vectors before the output layer (Merity et al. 2018: 2)."""
+    """Weight of the mean square of the encoder's vectors, dropped out (Merity et al. 2018: 2)."""
     slowness: float = Field(0.0, ge=0)
     """Weight of the mean square of the change of the encoder's vectors from step to step (there: 1)."""
 

@@ -196,7 +196,7 @@ def penalty(read: Read, settings: ObjectiveSettings) -> Tensor | float:
     """What keeps activations small and slow (Merity et al. 2017, equations 1 and 2)."""
     total: Tensor | float = 0.0
     if settings.activation:
-        total = total + settings.activation * read.hidden.float().square().mean()
+        total = total + settings.activation * read.dropped.float().square().mean()
     if settings.slowness and read.raw.shape[1] > 1:
         total = total + settings.slowness * (read.raw[:, 1:] - read.raw[:, :-1]).float().square().mean()
     return total
