@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numba import boolean, int64, njit, types, uint64
 
-from catena.kernels.byte_words import INTS, KEYS, LONGS, _place
 from catena.kernels.lattice_graph import when_needed
+from catena.kernels.ngram_text import _place
+from catena.kernels.ngram_types import INTS, KEYS, LONGS
 from catena.kernels.word2vec_draw import mixed
 
 READ_ONLY = types.Array(types.int32, 1, "C", readonly=True)

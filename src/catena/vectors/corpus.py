@@ -21,8 +21,8 @@ from catena.data.files import open_text
 from catena.data.settings import TokeniserSettings, WhitespaceTokens
 from catena.data.tokenise import build_tokeniser
 from catena.errors import DataError
-from catena.kernels.byte_words import BLANK, KINDS, LETTER, entered, tokenised
-from catena.kernels.byte_words import LINE_END as ENDS_A_LINE
+from catena.kernels.ngram_text import BLANK, KINDS, LETTER, entered, tokenised
+from catena.kernels.ngram_text import LINE_END as ENDS_A_LINE
 from catena.kernels.word2vec_draw import LINE_END
 from catena.kernels.word2vec_words import counted, renumbered
 from catena.vectors.phrases import join_phrases
@@ -182,17 +182,28 @@ class _Scanner:
     def feed(self, block: bytes) -> None:
         """Number the words of a block, which ends after a word."""
         data = np.frombuffer(block, np.uint8)
-        data = data.copy()  # the loop is compiled for arrays that may be written to
         out = np.empty(len(data) + 2, np.int32)
         self.at[0] = self.at[2] = 0
         while True:
             if self.types < self.limit:
                 self._make_room(len(data) - int(self.at[0]))
-            most = min(len(self.ends), len(self.keys) // 2, self.limit) if self.types < self.limit else 0
+            full = self.types >= self.limit
+            most, new = (0, UNKNOWN) if full else (min(len(self.ends), len(self.keys) // 2, self.limit), 0)
             tokenised(
-                data, self.at, self.keys, self.values, self.names, self.ends, out, self.kinds, most, UNKNOWN, -1,
-                LINE_END, 0,
-            )  # fmt: skip
+                data,
+                self.at,
+                self.keys,
+                self.values,
+                self.names,
+                self.ends,
+                out,
+                self.kinds,
+                most,
+                new,
+                -1,
+                LINE_END,
+                0,
+            )
             if self.at[0] >= len(data):
                 break
         self._write(out[: int(self.at[2])])

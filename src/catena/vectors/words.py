@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int, UInt8
 
 from catena.errors import UnknownNameError
-from catena.kernels.byte_words import entered, hashed
+from catena.kernels.ngram_text import entered, hashed
 from catena.kernels.word2vec_words import looked_up
 from catena.registry import did_you_mean
 

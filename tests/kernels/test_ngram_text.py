@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.kernels.byte_words import KINDS, entered, hashed, tokenised
+from catena.kernels.ngram_text import KINDS, entered, hashed, tokenised
 
 BEGIN, END, UNKNOWN = 900, 901, 902
 BLANKS = " \t\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u202f\u205f\u3000"
@@ -27,7 +27,7 @@ def run(text: str, most: int = 800, begin: int = BEGIN, skip_blank: int = 1, kno
         hashed(names, ends[: len(known)].copy(), found)
         entered(found, np.arange(len(known), dtype=np.int32), keys, values)
     out, at = np.zeros(2 * len(data) + 4, np.int32), np.array([0, 0, 0, len(known)], np.int64)
-    tokenised(data, at, keys, values, names, ends, out, KINDS, most, UNKNOWN, begin, END, skip_blank)
+    tokenised(data, at, keys, values, names, ends, out, KINDS, most, 0 if most else UNKNOWN, begin, END, skip_blank)
     written = {BEGIN: "<>", END: "</>", UNKNOWN: "<?>"}
     for t in range(at[3]):
         written[t] = bytes(names[ends[t - 1] if t else 0 : ends[t]]).decode()
