@@ -10,6 +10,7 @@ import math
 import pickle
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load, save
@@ -177,6 +178,17 @@ class OutputLaws:
         assert torch.equal(layer.log_probs(x), other.log_probs(x))
         assert torch.equal(layer.log_prob(x, targets), other.log_prob(x, targets))
         assert seeded(lambda: layer.loss(x, targets)).item() == seeded(lambda: other.loss(x, targets)).item()
+
+    def test_a_layer_starts_at_the_frequencies_of_its_words_if_it_has_biases(self) -> None:
+        layer = self.make(V, forbidden=(0,)).double()
+        before = {name: value.clone() for name, value in layer.state_dict().items()}
+        frequencies = np.array([0.0, 3, 40, 25, 13, 9, 6, 6, 2, 1, 1])
+        layer.start_at(frequencies)
+        if not any("bias" in name for name in before):
+            assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+            return
+        found = layer.log_probs(torch.zeros(1, D, dtype=torch.float64)).exp()[0]
+        torch.testing.assert_close(found, torch.from_numpy(frequencies / frequencies.sum()), rtol=0, atol=1e-7)
 
     def test_a_layer_can_be_copied_and_pickled(self, layer: OutputLayer, hidden: Tensor) -> None:
         for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):

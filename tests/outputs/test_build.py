@@ -117,6 +117,14 @@ def test_given_classes_are_taken() -> None:
         build_output(HierarchicalSettings(tree="classes"), D, COUNTS, classes=[0, 1])
 
 
+def test_layers_start_at_the_frequencies() -> None:
+    floor = torch.tensor([max(c, 1) for c in COUNTS]).float()
+    for settings, _ in KINDS:
+        if settings.bias:
+            layer = build_output(settings, D, COUNTS, vectors=torch.randn(len(COUNTS), 4))
+            torch.testing.assert_close(layer.log_probs(torch.zeros(1, D)).exp()[0], floor / floor.sum())
+
+
 @pytest.mark.parametrize("settings", [s for s, _ in KINDS if s.kind != "hierarchical"], ids=lambda s: s.kind)
 def test_weights_are_tied_wherever_rows_are_words(settings: OutputSettings) -> None:
     tied = nn.Parameter(torch.randn(len(COUNTS), D))

@@ -130,7 +130,7 @@ def test_the_gradient_tends_to_that_of_the_likelihood_as_k_grows(noise: str, mon
     torch.manual_seed(1)
     truth = torch.softmax(torch.randn(V, dtype=torch.float64), 0)
     errors = []
-    for k in (1, 10, 100, 10_000):
+    for k in (1, 30, 300, 6000):
         torch.manual_seed(2)
         layer = scramble(NCE(D, weights, k).double())
         hidden = self_normalised(layer)
@@ -143,7 +143,7 @@ def test_the_gradient_tends_to_that_of_the_likelihood_as_k_grows(noise: str, mon
         errors.append(((nce - likelihood).norm() / likelihood.norm()).item())
         assert errors[-1] <= (p / (k * q)).max().item() + 1e-6
         torch.testing.assert_close(nce, (k * q / (k * q + p)) * likelihood, rtol=0, atol=1e-6)
-    assert errors[0] > 10 * errors[2] > 100 * errors[3], errors
+    assert errors[0] > 1.2 * errors[1] > 2 * errors[2] > 25 * errors[3], errors  # in the end as 1 / k
     assert errors[-1] < 0.01
 
 
@@ -177,6 +177,7 @@ def test_negative_sampling_is_nce_with_its_scores_shifted_by_the_noise(hidden: T
 def test_a_fresh_layer_is_nearly_normalised() -> None:
     weights = noise_weights("unigram", counts_for(V))
     layer = NCE(D, weights, k=5, log_z=1.5)
+    layer.start_at(weights)
     hidden = torch.zeros(1, D)
     total = sum(layer.log_unnormalised(hidden, torch.tensor([w])).exp().item() for w in range(V))
     assert total == pytest.approx(1.0, abs=1e-5)

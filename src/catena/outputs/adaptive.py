@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from catena.errors import ConfigError
 from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
 from catena.numerics import NEVER
-from catena.outputs.base import OutputLayer, checked_targets
+from catena.outputs.base import OutputLayer, checked_targets, log_shares
 from catena.outputs.scores import check_forbidden, fresh_rows, tied_rows
 from catena.shapes import read_axes
 
@@ -109,6 +109,16 @@ class Adaptive(OutputLayer):
             parts.append(head[:, self.short + i, None] + _log_softmax(*self._inside(i, hidden)))
         never = head.new_full((len(hidden), 1), NEVER)
         return torch.cat((*parts, never), dim=1)[:, self.rank]  # the rank -1 of forbidden ids is the last column
+
+    @torch.no_grad()
+    def start_at(self, frequencies: np.ndarray) -> None:
+        if self.head_bias is None or self.tail_biases is None:
+            return
+        ranked = frequencies[self.order.cpu().numpy()]
+        parts = [ranked[low:high] for low, high in itertools.pairwise((*self.cutoffs, len(ranked)))]
+        self.head_bias.copy_(log_shares(np.concatenate((ranked[: self.short], [part.sum() for part in parts]))))
+        for bias, part in zip(self.tail_biases, parts, strict=True):
+            bias.copy_(log_shares(part))
 
     def _places(self, targets: Int[Tensor, " n"]) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
         """The rank of each target, and the number of its cluster, 0 for the short list."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -53,6 +54,15 @@ class OutputLayer(nn.Module, ABC):
         """This layer as it stands, over these ids alone, for search: its ids are places in ``ids``."""
         return Restricted(self, ids)
 
+    @abstractmethod
+    def start_at(self, frequencies: np.ndarray) -> None:
+        """Set the biases so that a vector of zeros gives each word its frequency.
+
+        What is left to be learnt is how contexts differ, and losses that see a rare word seldom need not bring it down
+        first. A layer without biases stays as it is. Frequencies are up to their sum, and above 0 for words that may
+        come.
+        """
+
     @torch.no_grad()
     def sample(self, hidden: Float[Tensor, "n d_in"], generator: torch.Generator) -> Int[Tensor, " n"]:
         """One id for each row, drawn from ``log_probs``."""
@@ -89,10 +99,18 @@ class Restricted(OutputLayer):
         read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
         return self.layer.log_probs_among(hidden, self.ids)
 
+    def start_at(self, frequencies: np.ndarray) -> None:
+        raise NotImplementedError("a restricted layer is a view of one that was trained: start that one")
+
 
 def spread(log_probs: Float[Tensor, "n c"], ids: Int[Tensor, " c"], v: int) -> Float[Tensor, "n v"]:
     """The log-probabilities of a restricted layer at the places of all ``v`` ids, -inf elsewhere."""
     return log_probs.new_full((len(log_probs), v), NEVER).index_copy(1, ids, log_probs)
+
+
+def log_shares(frequencies: np.ndarray) -> Float[Tensor, " v"]:
+    """The logs of frequencies that are made to sum to one; 0 for a frequency of 0."""
+    return torch.from_numpy(np.log(np.where(frequencies > 0, frequencies / frequencies.sum(), 1.0)))
 
 
 def draw_ids(log_probs: Float[Tensor, "n v"], generator: torch.Generator) -> Int[Tensor, " n"]:

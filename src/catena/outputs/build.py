@@ -61,7 +61,7 @@ def build_output(
     classes: Sequence[int] | None = None,
     forbidden: Sequence[int] = (),
 ) -> OutputLayer:
-    """The layer of these settings for vectors of size ``d_in``.
+    """The layer of these settings for vectors of size ``d_in``; its biases start at the frequencies of the words.
 
     Args:
         settings: any of ``OutputSettings``.
@@ -77,7 +77,9 @@ def build_output(
             "counts must have the frequency of each id, but it is empty: an output layer needs a vocabulary"
         )
     words = Words([int(count) for count in counts], tied, vectors, classes, tuple(int(i) for i in forbidden))
-    return OUTPUTS[settings.kind](settings, d_in, words)
+    layer = OUTPUTS[settings.kind](settings, d_in, words)
+    layer.start_at(noise_weights("unigram", words.counts, 1.0, words.forbidden))
+    return layer
 
 
 @OUTPUTS.register("softmax")
@@ -141,7 +143,6 @@ def build_nce(settings: NCESettings, d_in: int, words: Words) -> NCE:
         settings.log_z,
         settings.normaliser == "learned",
         settings.bias,
-        noise_weights("unigram", words.counts, 1.0, words.forbidden),
         words.tied,
         words.forbidden,
     )

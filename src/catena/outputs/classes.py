@@ -20,7 +20,7 @@ from torch.nn import functional
 from catena.errors import ConfigError, ShapeError
 from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
 from catena.numerics import NEVER
-from catena.outputs.base import OutputLayer, checked_targets
+from catena.outputs.base import OutputLayer, checked_targets, log_shares
 from catena.outputs.scores import check_forbidden, fresh_rows, tied_rows
 from catena.shapes import read_axes
 
@@ -105,6 +105,15 @@ class ClassSoftmax(OutputLayer):
         of_class = softmax_log_prob(hidden, self.class_weight, self.class_bias, class_of.clamp_min(0))
         rows, found = self._within(hidden, targets)
         return of_class.index_add(0, rows, found.to(of_class.dtype)).masked_fill(class_of < 0, NEVER)
+
+    @torch.no_grad()
+    def start_at(self, frequencies: np.ndarray) -> None:
+        if self.bias is None or self.class_bias is None:
+            return
+        ranked = frequencies[self.words.cpu().numpy()]
+        self.bias.copy_(log_shares(ranked))
+        starts = np.concatenate(([0], np.cumsum(self._sizes)))[:-1]
+        self.class_bias.copy_(log_shares(np.add.reduceat(ranked, starts)))
 
     def _within(
         self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]

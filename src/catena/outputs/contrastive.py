@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from catena.outputs.base import checked_targets
+from catena.outputs.base import checked_targets, log_shares
 from catena.outputs.noise import WithReplacement
 from catena.outputs.scores import WordScores
 from catena.outputs.softmax import ScoredOutput
@@ -38,9 +38,7 @@ class NCE(ScoredOutput):
         shared: whether all rows have the same noise words.
         log_z: the log of the normaliser.
         learn_log_z: learn it, starting there.
-        bias: whether each word has a bias. It starts at the log of the word's frequency plus ``log_z``, so that the
-            first scores are near log-probabilities: training finds a normaliser of one much sooner.
-        frequencies: of the words, up to their sum, for the first bias; those of the noise if omitted.
+        bias: whether each word has a bias.
         tied: rows of an embedding to use as weights.
         forbidden: ids of probability 0; the noise must not have them either.
     """
@@ -57,7 +55,6 @@ class NCE(ScoredOutput):
         log_z: float = 0.0,
         learn_log_z: bool = False,
         bias: bool = True,
-        frequencies: np.ndarray | None = None,
         tied: nn.Parameter | None = None,
         forbidden: Sequence[int] = (),
     ) -> None:
@@ -69,11 +66,6 @@ class NCE(ScoredOutput):
             self.log_z: Tensor = nn.Parameter(torch.tensor(log_z))
         else:
             self.register_buffer("log_z", torch.tensor(log_z))
-        if self.scores.bias is not None:
-            first = noise if frequencies is None else frequencies
-            share = np.where(first > 0, first, 1.0) / first.sum()
-            with torch.no_grad():
-                self.scores.bias.copy_(torch.from_numpy(np.log(share) + log_z))
 
     def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
         targets = checked_targets(self, hidden, targets)
@@ -81,6 +73,12 @@ class NCE(ScoredOutput):
         correction = self.sampler.log_expected.to(of_targets.dtype)
         log_z = self.log_z.to(of_targets.dtype)
         return contrast(of_targets - log_z - correction[targets], of_noise - log_z - correction[ids])
+
+    @torch.no_grad()
+    def start_at(self, frequencies: np.ndarray) -> None:
+        """As in any layer; s - log Z is then the log-probability, which training would take long to find."""
+        if self.scores.bias is not None:
+            self.scores.bias.copy_(log_shares(frequencies) + self.log_z)
 
     def log_unnormalised(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """s - log Z: what ``log_prob`` is if training has done its work, in time O(d) for each row."""
@@ -124,6 +122,11 @@ class NegativeSampling(ScoredOutput):
         targets = checked_targets(self, hidden, targets)
         _, of_targets, of_noise = noisy_scores(self.scores, self.sampler, hidden, targets, self.shared)
         return contrast(of_targets, of_noise)
+
+    @torch.no_grad()
+    def start_at(self, frequencies: np.ndarray) -> None:
+        if self.scores.bias is not None:
+            self.scores.bias.copy_(log_shares(frequencies) - self.log_noise)
 
     @property
     def final_bias(self) -> Float[Tensor, " v"] | None:

@@ -152,6 +152,15 @@ class TreeSoftmax(OutputLayer):
         return torch.cat((*levels, never), dim=1)[:, self.column]
 
     @torch.no_grad()
+    def start_at(self, frequencies: np.ndarray) -> None:
+        if self.bias is None:
+            return
+        mass = np.repeat(frequencies[self.words.cpu().numpy()], np.diff(self.starts.cpu().numpy()))
+        nodes, left = self.nodes.cpu().numpy(), self.signs.cpu().numpy() > 0
+        sides = [np.bincount(nodes[side], mass[side], minlength=len(self.bias)) for side in (left, ~left)]
+        self.bias.copy_(torch.from_numpy(np.log(sides[0]) - np.log(sides[1])))
+
+    @torch.no_grad()
     def sample(self, hidden: Float[Tensor, "n d_in"], generator: torch.Generator) -> Int[Tensor, " n"]:
         """Walk down, at each node by its own probability."""
         node = hidden.new_zeros(len(hidden), dtype=torch.long)

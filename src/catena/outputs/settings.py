@@ -89,7 +89,7 @@ class NCESettings(Config):
     log_z: float = 0.0
     """The log of the normaliser, or its first value."""
     bias: bool = True
-    """A bias for each word; its first value is the log of the word's frequency."""
+    """A bias for each word."""
 
 
 class NegativeSettings(Config):

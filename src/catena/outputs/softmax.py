@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.errors import ConfigError
 from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
-from catena.outputs.base import OutputLayer, checked_ids, checked_targets
+from catena.outputs.base import OutputLayer, checked_ids, checked_targets, log_shares
 from catena.outputs.scores import WordScores
 from catena.shapes import read_axes
 
@@ -43,6 +44,11 @@ class ScoredOutput(OutputLayer):
     def log_probs_among(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:
         bias = self.final_bias
         return self._log_softmax(hidden, self.scores.rows(ids), None if bias is None else bias[ids])
+
+    @torch.no_grad()
+    def start_at(self, frequencies: np.ndarray) -> None:
+        if self.scores.bias is not None:
+            self.scores.bias.copy_(log_shares(frequencies) * self.temperature)
 
     def _log_softmax(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         scores = torch.nn.functional.linear(hidden, weight.to(hidden.dtype)).to(wide(hidden.dtype))
