@@ -78,9 +78,13 @@ class KeyValueCache:
         data[0, :, :, self.used - t : self.used] = keys
         data[1, :, :, self.used - t : self.used] = values
 
-    def write_slot(self, layer: int, slot: int, both: Float[Tensor, "2 b h d"]) -> None:
-        """Fill one slot of a layer with keys and values at once."""
-        self._room.data[layer, :, :, :, slot] = both
+    def last_slots(self) -> tuple[Tensor, ...]:
+        """The last slot of every layer, ``2 b h d``, to be filled with keys and values at once."""
+        return self._room.data.select(4, self.used - 1).unbind(0)
+
+    def every_layer(self) -> tuple[Tensor, ...]:
+        """Keys of the first layer, its values, keys of the second, …, each ``b h s d``, without a copy."""
+        return self._room.data.narrow(4, 0, self.used).flatten(0, 1).unbind(0)
 
     def read(self, layer: int) -> tuple[Float[Tensor, "b h s d"], Float[Tensor, "b h s d"]]:
         """The keys and values of a layer, without a copy."""

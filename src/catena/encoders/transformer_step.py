@@ -41,37 +41,40 @@ class StepPlan:
         self.n_heads, self.n_kv_heads, self.rotate = first.n_heads, first.n_kv_heads, first.rotate
         self.norm_first, self.activation = bool(layers[0].norm_first), _feed(layers[0])[1]
         self.sources = [p for layer in layers for p in layer.parameters()]
-        self.versions = [_version(p) for p in self.sources]
+        self.place = self.sources[0].data_ptr()
+        self.tracked = [p for p in self.sources if not p.is_inference()]
+        self.versions = [p._version for p in self.tracked]
         with torch.inference_mode(False), torch.no_grad():
             self.layers = [_weights_of(layer) for layer in layers]
 
     def is_current(self) -> bool:
-        """Whether no weight has changed since."""
-        return self.versions == [_version(p) for p in self.sources]
+        """Whether no weight has changed since, nor moved to another device or type."""
+        return self.place == self.sources[0].data_ptr() and self.versions == [p._version for p in self.tracked]
 
     def step(self, x: Float[Tensor, "b d"], cache: KeyValueCache) -> Float[Tensor, "b d"]:
         """What the layers make of one more position, whose slot in the cache is there and still empty."""
-        b, place = x.shape[0], cache.used - 1
+        b, d, place = x.shape[0], (self.d,), cache.used - 1
         turned, kept = self.n_heads + self.n_kv_heads, (b, 2, self.n_kv_heads, self.d_head)
         grouped = (b, self.n_kv_heads, self.n_heads // self.n_kv_heads, self.d_head)
+        pre, post, slots, filled = self.norm_first, not self.norm_first, cache.last_slots(), cache.every_layer()
         for i, layer in enumerate(self.layers):
             weight, bias, eps = layer.attention_norm
-            seen = F.layer_norm(x, (self.d,), weight, bias, eps) if self.norm_first else x
+            seen = torch.layer_norm(x, d, weight, bias, eps) if pre else x
             heads = torch.addmm(layer.heads[0], seen, layer.heads[1]).view(b, turned + self.n_kv_heads, self.d_head)
             if self.rotate is not None:
                 heads = torch.cat((self.rotate(heads[:, :turned, None], place)[:, :, 0], heads[:, turned:]), dim=1)
-            cache.write_slot(i, place, heads[:, self.n_heads :].view(kept).transpose(0, 1))
-            keys, values = cache.read(i)
-            found = F.scaled_dot_product_attention(heads[:, : self.n_heads].view(grouped), keys, values)
+            slots[i].copy_(heads[:, self.n_heads :].view(kept).transpose(0, 1))
+            queries = heads[:, : self.n_heads].view(grouped)
+            found = F.scaled_dot_product_attention(queries, filled[2 * i], filled[2 * i + 1])
             x = torch.addmm(layer.output[0], found.reshape(b, self.d), layer.output[1]).add_(x)
-            if not self.norm_first:
-                x = F.layer_norm(x, (self.d,), weight, bias, eps)
+            if post:
+                x = torch.layer_norm(x, d, weight, bias, eps)
             weight, bias, eps = layer.feed_norm
-            seen = F.layer_norm(x, (self.d,), weight, bias, eps) if self.norm_first else x
+            seen = torch.layer_norm(x, d, weight, bias, eps) if pre else x
             fed = self.activation(torch.addmm(layer.rise[0], seen, layer.rise[1]))
             x = torch.addmm(layer.fall[0], fed, layer.fall[1]).add_(x)
-            if not self.norm_first:
-                x = F.layer_norm(x, (self.d,), weight, bias, eps)
+            if post:
+                x = torch.layer_norm(x, d, weight, bias, eps)
         return x
 
 
@@ -99,8 +102,3 @@ def _turned(*maps: nn.Linear) -> tuple[Tensor, Tensor]:
 
 def _norm(norm: nn.LayerNorm) -> tuple[Tensor, Tensor, float]:
     return norm.weight.detach(), norm.bias.detach(), norm.eps
-
-
-def _version(parameter: Tensor) -> tuple[int, int]:
-    """Grows with every change of the values, and differs where they have moved."""
-    return parameter.data_ptr(), 0 if parameter.is_inference() else parameter._version
