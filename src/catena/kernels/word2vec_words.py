@@ -9,7 +9,7 @@ from numba import boolean, int64, njit, types, uint64
 
 from catena.kernels.lattice_graph import when_needed
 from catena.kernels.ngram_text import _place
-from catena.kernels.ngram_types import INTS, KEYS, LONGS
+from catena.kernels.ngram_types import BYTES, INTS, KEYS, LONGS
 from catena.kernels.word2vec_draw import mixed
 
 READ_ONLY = types.Array(types.int32, 1, "C", readonly=True)
@@ -21,6 +21,23 @@ def looked_up(hashes: Any, keys: Any, values: Any, found: Any) -> None:
     for i in range(len(hashes)):
         place = _place(keys, hashes[i])
         found[i] = values[place] if keys[place] == hashes[i] else -1
+
+
+@when_needed(BYTES, LONGS, LONGS, BYTES, LONGS)
+def taken(names: Any, ends: Any, rows: Any, new_names: Any, new_ends: Any) -> int:
+    """Write the words of some rows one after another, and where each ends. Returns how many bytes they have.
+
+    With empty ``new_names`` it only writes where they end.
+    """
+    n = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        low = ends[row - 1] if row > 0 else 0
+        if len(new_names) > 0:
+            new_names[n : n + ends[row] - low] = names[low : ends[row]]
+        n += ends[row] - low
+        new_ends[i] = n
+    return n
 
 
 @when_needed(INTS, int64, LONGS)

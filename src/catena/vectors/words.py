@@ -14,7 +14,7 @@ from jaxtyping import Int, UInt8
 
 from catena.errors import UnknownNameError
 from catena.kernels.ngram_text import entered, hashed
-from catena.kernels.word2vec_words import looked_up
+from catena.kernels.word2vec_words import looked_up, taken
 from catena.registry import did_you_mean
 
 
@@ -96,8 +96,7 @@ class Words:
 
     def take(self, rows: Int[np.ndarray, " n"]) -> Words:
         """Some of the words, in the order asked for."""
-        starts = np.concatenate([[0], self.ends])[rows]
-        sizes = self.ends[rows] - starts
-        ends = np.cumsum(sizes, dtype=np.int64)
-        places = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
-        return Words(np.ascontiguousarray(self.names[places]), ends, self.counts[rows].astype(np.int64))
+        given, ends = (self.names, self.ends, np.ascontiguousarray(rows, np.int64)), np.zeros(len(rows), np.int64)
+        names = np.zeros(taken(*given, np.zeros(0, np.uint8), ends), np.uint8)
+        taken(*given, names, ends)
+        return Words(names, ends, self.counts[rows].astype(np.int64))
