@@ -158,7 +158,7 @@ def spread(
     v = len(unigrams)
     chain, passed = np.empty(256, np.int64), np.empty(256, np.float32)
     for row in range(len(states)):
-        base = row * v
+        into = out[row * v : (row + 1) * v]
         depth, s, total = 0, states[row], np.float32(0.0)
         while s != 0:
             chain[depth], passed[depth] = s, total
@@ -168,14 +168,14 @@ def spread(
             depth += 1
         if flat and depth:
             for w in range(v):
-                out[base + w] = total if unigrams[w] > -np.inf else -np.inf
+                into[w] = total if unigrams[w] > -np.inf else -np.inf
             depth = 1
         else:
             for w in range(v):
-                out[base + w] = total + unigrams[w]
+                into[w] = total + unigrams[w]
         for d in range(depth - 1, -1, -1):
             s = chain[d]
             begin, size = histories[4 * s], histories[4 * s + 1]
             for i in range(begin, begin + (size if size >= 0 else 1)):
                 if slots[3 * i] >= 0:
-                    out[base + slots[3 * i]] = passed[d] + slots_f[3 * i + 2]
+                    into[U(slots[3 * i])] = passed[d] + slots_f[3 * i + 2]

@@ -50,9 +50,14 @@ def counted_text(
     types = Types()
     tokens = _concatenated([types.sentences(piece, skip_blank).copy() for piece in as_pieces(text, read)], order)
     body = tokens[: len(tokens) - order]
+    if progress:
+        progress("counting", 0.0)
     known, ids = types.vocabulary(np.bincount(body, minlength=types.n + MARKS)[MARKS:].tolist(), vocabulary)
     np.take(ids, body, out=body)
-    return _counted(tokens, order, known), known
+    counts = _counted(tokens, order, known)
+    if progress:
+        progress("counting", 1.0)
+    return counts, known
 
 
 def counted_within(

@@ -38,7 +38,7 @@ class ExternalCounter:
         self.order, self.v, self.begin, self.end, self.impossible = order, v, begin, end, tuple(impossible)
         self.memory, self.folder = memory, folder
         # A token in a chunk takes its id twice, its position twice, and a row.
-        self.most = max(1 << 14, (memory // 3) // (4 * (order + 5)))
+        self.most = max(1 << 14, (memory // 4) // (4 * (order + 5)))
         self._waiting: list[Ints] = []
         self._n = 0
         self._runs: list[Path] = []
@@ -121,7 +121,7 @@ class ExternalCounter:
     def _levels(self, run: Path) -> list[Path]:
         """For each length, a file of (word, count, children) of its nodes."""
         order, width = self.order, self.order + 1
-        block = max(1024, self.memory // (4 * (width + 3 * width) * 4))
+        block = max(1024, self.memory // (64 * 4 * width))
         paths = [self.folder / f"level-{k}" for k in range(order + 1)]
         before, pending = np.full(order, -1, np.int32), np.full(3 * (order + 1), -1, np.int32)
         pending[:3] = 0
@@ -151,7 +151,7 @@ class ExternalCounter:
         words[1 : 1 + v] = np.arange(v)
         for k in range(1, order + 1):
             low, child = int(bases[k]), int(bases[k + 1])
-            for nodes in _blocks(levels[k], self.memory // 64):
+            for nodes in _blocks(levels[k], self.memory // 1024):
                 if k == 1:
                     dense = np.zeros((v, 3), np.int32)
                     dense[nodes[:, 0]] = nodes

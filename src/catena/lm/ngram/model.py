@@ -131,11 +131,11 @@ class NgramModel(LanguageModel[Tensor]):
 
         if memory is None:
             counts, known = counted_text(text, order, vocabulary, skip_blank, progress)
-            return cls.estimate(counts, known, estimator, prune)
+            return cls._estimated(counts, known, estimator, prune, progress)
         space = MappedSpace(memory)
         with space.watched():
             counts, known = counted_within(text, order, vocabulary, skip_blank, memory, space, progress)
-            return cls.estimate(counts, known, estimator, prune)
+            return cls._estimated(counts, known, estimator, prune, progress)
 
     @classmethod
     def train_ids(
@@ -194,6 +194,22 @@ class NgramModel(LanguageModel[Tensor]):
     def save_arpa(self, path: Path | str) -> None:
         """Write a text file that other tools read; compressed if its name ends in ``.gz``."""
         write_arpa(Path(path), self.packed.trie(), self._vocabulary)
+
+    @classmethod
+    def _estimated(
+        cls,
+        counts: NgramCounts,
+        vocabulary: Vocabulary,
+        estimator: str | Estimator,
+        prune: Sequence[int],
+        progress: Progress | None,
+    ) -> NgramModel:
+        if progress:
+            progress("estimating", 0.0)
+        model = cls.estimate(counts, vocabulary, estimator, prune)
+        if progress:
+            progress("estimating", 1.0)
+        return model
 
     # --- as a stepper ----------------------------------------------------------------------------------------------
 

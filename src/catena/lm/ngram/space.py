@@ -59,8 +59,8 @@ class MappedSpace(Space):
         done, base = threading.Event(), resident()
 
         def watch() -> None:
-            while not done.wait(0.01):
-                if resident() - base > 0.5 * self.limit:
+            while not done.wait(0.002):
+                if resident() - base > 0.35 * self.limit:
                     self.release()
 
         thread = threading.Thread(target=watch, daemon=True, name="catena-space")
