@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-import json
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from catena.draw.map_page import draw_map_page
 from catena.errors import DataError
 from catena.vectors.map import plane_of, words_of_map
 from catena.vectors.table import Vectors
@@ -39,26 +34,3 @@ def test_words_are_the_first_or_the_neighbours_of_those_asked_for() -> None:
     near = words_of_map(two_groups(), 6, ["a3", "b20"])
     assert near[:2] == ["a3", "b20"]
     assert sum(word.startswith("a") for word in near) == sum(word.startswith("b") for word in near) == 3
-
-
-def test_a_page_holds_all_points_and_needs_no_network(tmp_path: Path) -> None:
-    words = ["plain", "</script><b>", "日本", 'say "hi"']
-    page = draw_map_page(
-        np.array([[0, 0], [4, 2], [2, 2], [1, 1.0]]), words, groups=["x", "y", "x", "z"], title="A & B"
-    )
-    text = page.save(tmp_path / "map.html").read_text(encoding="utf-8")
-    held = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
-    assert held["name"] == words
-    assert held["x"] == [0, 1, 0.5, 0.25]
-    assert held["y"] == [1, 0.5, 0.5, 0.75]
-    assert held["group"] == [0, 1, 0, 2]
-    assert "<title>A &amp; B</title>" in text
-    assert not re.search(r"https?:|src=|@import|url\(|fetch|XMLHttp", text)
-    assert "@" not in re.sub(r"@media", "", text)
-
-
-def test_what_cannot_be_a_page_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="finite"):
-        draw_map_page(np.array([[0, np.inf]]), ["a"])
-    with pytest.raises(DataError, match=r"saved as \.html"):
-        draw_map_page(np.array([[0, 0.0]]), ["a"]).save(tmp_path / "map.svg")
