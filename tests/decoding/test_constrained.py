@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.decoding.acceptor import Acceptor, All
@@ -56,6 +56,7 @@ class TestConstrainedInTime(StepperLaws):
         return lambda: Constrained(random_table(V, 2, END), acceptor("forced"), max_length=4)
 
 
+@settings(max_examples=30)
 @given(st.sampled_from(["forced", "forbidden", "pattern", "list"]), st.integers(0, 30), st.integers(3, 5))
 def test_the_best_of_the_set_is_found(name: str, seed: int, max_length: int) -> None:
     table, allowed = random_table(V, 2, END, seed), acceptor(name)

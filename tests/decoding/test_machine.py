@@ -42,7 +42,7 @@ def machines(draw: st.DrawFn) -> tuple[Arcs, set[int], set[int], int]:
     return arcs, draw(st.sets(state, min_size=1)), draw(st.sets(state, min_size=1)), n
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(machines())
 def test_machines_accept_what_they_read(given: tuple[Arcs, set[int], set[int], int]) -> None:
     arcs, initial, final, n = given
