@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import DataError, ShapeError
+from catena.errors import ConfigError, DataError, ShapeError
 from catena.lm.mixture import CacheModel, LinearMixture, fit_weights, mixed
 from catena.lm.ngram.model import NgramModel
 from tests.laws.stepper_laws import StepperLaws
@@ -90,7 +90,7 @@ def test_what_cannot_be_fitted_or_mixed_is_said():
         fit_weights(torch.zeros(2, 0))
     with pytest.raises(DataError, match=r"needs 2 weights from 0 that sum to 1, but they are \[0.5, 0.6\]"):
         LinearMixture(models(), [0.5, 0.6])
-    with pytest.raises(DataError, match="must share one vocabulary, but model 2 has"):
+    with pytest.raises(ConfigError, match="only over one vocabulary"):
         LinearMixture([models()[0], NgramModel.train(["x"], 1)], [0.5, 0.5])
     with pytest.raises(DataError, match="a size from 1 and a decay above 0, at most 1, but has 0 and 1"):
         CacheModel(models()[0].vocabulary, size=0)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from catena.kernels.ngram_text import LETTER, LINE_END, OFFSET, PRIME, _finished, _place
+from catena.kernels.ngram_text import LETTER, LINE_END, OFFSET, PRIME, finished, place_of
 from catena.kernels.ngram_types import BYTES, DOUBLES, INTS, KEYS, LONGS, TEXT, int64, when_needed
 
 FINE, NO_NUMBER, FEW_WORDS, UNKNOWN_WORD, NO_WEIGHT, TOO_LONG, POSITIVE = range(7)
@@ -94,8 +94,8 @@ def read_lines(
                 if i == start:
                     at[3] = FEW_WORDS
                     break
-                key = _finished(h)
-                place = _place(keys, key)
+                key = finished(h)
+                place = place_of(keys, key)
                 if keys[place] != key:
                     at[3] = UNKNOWN_WORD
                     break

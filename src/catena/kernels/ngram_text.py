@@ -1,7 +1,7 @@
 """Tokens between blanks, from bytes to ids, without a Python object for any of them.
 
 Blanks are those of ``str.split``; a line ends at LF, CRLF or CR. A token is known by 64 bits of hash: two of a
-million types share theirs once in 40 million vocabularies.
+million types share theirs once in 20 million vocabularies.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _blank_width(data: Any, at: int) -> int:
 
 
 @njit(nogil=True, inline="always")
-def _finished(h: Any) -> Any:
+def finished(h: Any) -> Any:
     h ^= h >> np.uint64(32)
     h *= np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(29)
@@ -48,7 +48,7 @@ def _finished(h: Any) -> Any:
 
 
 @njit(nogil=True, inline="always")
-def _place(keys: Any, key: Any) -> Any:
+def place_of(keys: Any, key: Any) -> Any:
     """Where a key is in the table, or may be put. The size of the table is a power of two."""
     mask = len(keys) - 1
     place = np.int64(key >> np.uint64(20)) & mask
@@ -113,8 +113,8 @@ def tokenised(
             out[n] = begin
             n += 1
         is_open = 1
-        key = _finished(h)
-        place = _place(keys, key)
+        key = finished(h)
+        place = place_of(keys, key)
         if keys[place] == key:
             out[n] = values[place]
         elif most == 0:
@@ -138,7 +138,7 @@ def hashed(names: Any, name_ends: Any, found: Any) -> None:
         h = OFFSET
         for i in range(start, name_ends[t]):
             h = (h ^ np.uint64(names[i])) * PRIME
-        found[t] = _finished(h)
+        found[t] = finished(h)
         start = name_ends[t]
 
 
@@ -147,5 +147,5 @@ def entered(new_keys: Any, new_values: Any, keys: Any, values: Any) -> None:
     """Put keys with their values into a table, which must have room; free ones (0) are passed over."""
     for j in range(len(new_keys)):
         if new_keys[j] != np.uint64(0):
-            place = _place(keys, new_keys[j])
+            place = place_of(keys, new_keys[j])
             keys[place], values[place] = new_keys[j], new_values[j]

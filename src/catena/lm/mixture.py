@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
+from catena.decoding.combine import Combined
 from catena.errors import DataError, ShapeError
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, LanguageModel
 from catena.numerics import log_sum_exp, safe_log
@@ -78,7 +79,7 @@ def _checked(weights: Sequence[float], m: int) -> Tensor:
 # --- a mixture ---------------------------------------------------------------------------------------------------
 
 
-class LinearMixture(LanguageModel[tuple[Any, ...]]):
+class LinearMixture(Combined, LanguageModel[tuple[Any, ...]]):
     """Language models over one vocabulary, mixed word by word. A state is a state of each.
 
     Args:
@@ -87,39 +88,15 @@ class LinearMixture(LanguageModel[tuple[Any, ...]]):
     """
 
     def __init__(self, models: Sequence[LanguageModel[Any]], weights: Sequence[float]) -> None:
-        self.models, self.weights = tuple(models), tuple(_checked(weights, len(models)).tolist())
-        first = self.models[0]
-        for i, other in enumerate(self.models[1:], start=2):
-            if other.v != first.v or other.end != first.end or other.vocabulary.symbols != first.vocabulary.symbols:
-                raise DataError(
-                    f"models of a mixture must share one vocabulary, but model {i} has {other.v:,} words and end "
-                    f"{other.end}, model 1 has {first.v:,} and {first.end}, or their words differ: train them on ids "
-                    "of the same vocabulary"
-                )
-        self.v, self.end = first.v, first.end
+        super().__init__(models, _checked(weights, len(models)).tolist())
+        self.models = tuple(models)
 
     @property
     def vocabulary(self) -> Vocabulary:
         return self.models[0].vocabulary
 
-    def start(self, n: int) -> tuple[Any, ...]:
-        return tuple(model.start(n) for model in self.models)
-
-    def log_probs(self, state: tuple[Any, ...]) -> Float[Tensor, "n v"]:
-        rows = [model.log_probs(part) for model, part in zip(self.models, state, strict=True)]
-        return mixed(torch.stack(rows), self.weights)
-
-    def advance(self, state: tuple[Any, ...], ids: Int[Tensor, " n"]) -> tuple[Any, ...]:
-        return tuple(model.advance(part, ids) for model, part in zip(self.models, state, strict=True))
-
-    def select(self, state: tuple[Any, ...], rows: Int[Tensor, " m"]) -> tuple[Any, ...]:
-        return tuple(model.select(part, rows) for model, part in zip(self.models, state, strict=True))
-
-    def join(self, states: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        return tuple(model.join([state[i] for state in states]) for i, model in enumerate(self.models))
-
-    def extend(self, state: tuple[Any, ...], ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> tuple[Any, ...]:
-        return tuple(model.extend(part, ids, lengths) for model, part in zip(self.models, state, strict=True))
+    def mix(self, log_probs: Sequence[Float[Tensor, "n v"]]) -> Float[Tensor, "n v"]:
+        return mixed(torch.stack(list(log_probs)), self.weights)
 
     def token_log_probs(self, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n t"]:
         rows = [model.token_log_probs(ids, lengths) for model in self.models]

@@ -159,3 +159,15 @@ def test_what_an_arpa_file_cannot_hold_is_said(tmp_path):
     blank = NgramModel.train_ids([[4]], Vocabulary([" "], specials=SPECIALS), 2)
     with pytest.raises(DataError, match="cannot hold the token ' ', which has a blank"):
         blank.save_arpa(tmp_path / "a")
+
+
+def test_a_history_with_a_weight_and_no_words_is_passed_through(tmp_path):
+    """Its place among the slots is that of a neighbour, or behind the last of all."""
+    path = tmp_path / "a.arpa"
+    text = SMALL.replace("-0.2\ta b\t0", "-0.2\ta b\t-0.7").replace("-0.3\tb </s>", "-0.3\tb </s>\t-0.9")
+    path.write_text(text)
+    model = NgramModel.load(path)
+    for sentence, wanted in (("a b a", -0.1 - 0.05 + (-0.7 - 0.2 - 0.4) + (-0.3 - 0.7)), ("b", (-0.5 - 0.6) - 0.3)):
+        assert log10(model, sentence) == pytest.approx(wanted, abs=1e-6)
+    model.save(tmp_path / "b")
+    assert NgramModel.load(tmp_path / "b").score(["a b a"]) == model.score(["a b a"])
