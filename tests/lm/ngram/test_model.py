@@ -155,6 +155,23 @@ def test_ids_outside_the_vocabulary_are_refused():
         NgramModel(model.packed, letters(4))
 
 
+@pytest.mark.parametrize(
+    ("ids", "problem"),
+    [
+        ([4, 7], "ids must be 0 to 6, but there are 2 to 7"),
+        ([-1], "ids must be 0 to 6, but there are -1 to 5"),
+        ([4, 0], "'<pad>', id 0, is in them 1 times"),
+        ([2, 4], "'<s>', id 2, is in them 1 times"),
+    ],
+)
+def test_sentences_of_other_ids_are_not_counted(ids, problem):
+    with pytest.raises(DataError, match=problem):
+        trained([[4, 5], ids], 2)
+    assert trained([np.array([4, 5]), np.array([], np.int64)], 2).score(["a b"]) == trained([[4, 5], []], 2).score(
+        ["a b"]
+    )
+
+
 def test_sentences_side_by_side_do_not_touch():
     """More sentences than lanes, of very different lengths, empty ones among them."""
     rng = np.random.default_rng(7)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catena.data.settings import VocabularySettings
 from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
+from catena.errors import DataError
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL
 from catena.lm.ngram.counts import NgramCounts, check_order, count_ids
 from catena.lm.ngram.external import ExternalCounter, folder_for_runs
@@ -19,6 +22,7 @@ from catena.lm.ngram.space import MappedSpace
 from catena.lm.ngram.trie import Ints
 
 Text = Source | Sequence[Path]
+Ids = NDArray[np.integer[Any]]
 
 
 def as_pieces(text: Text, read: Callable[[Iterable[Path]], Iterator[Bytes]] = pieces) -> Iterator[Bytes]:
@@ -94,11 +98,29 @@ def _counted_words(
     return types.vocabulary(counts[MARKS:].tolist(), settings)[0]
 
 
-def counted_ids(sentences: Iterable[Sequence[int]], order: int, vocabulary: Vocabulary) -> NgramCounts:
+def counted_ids(sentences: Iterable[Sequence[int] | Ids], order: int, vocabulary: Vocabulary) -> NgramCounts:
     """The counts of sentences of ids, without begin and end."""
+    check_order(order)
     begin, end = [vocabulary.special(BEGIN_SYMBOL)], [vocabulary.special(END_SYMBOL)]
     parts = [np.asarray(part, np.int32) for sentence in sentences for part in (begin, sentence, end)]
-    return _counted(_concatenated(parts, order), order, vocabulary)
+    tokens = _concatenated(parts, order)
+    _check_ids(tokens[: len(tokens) - order], len(parts) // 3, vocabulary)
+    return _counted(tokens, order, vocabulary)
+
+
+def _check_ids(tokens: Ints, sentences: int, vocabulary: Vocabulary) -> None:
+    """Ids beyond the vocabulary would be written behind arrays; marks are never predicted, so they are no words."""
+    v = len(vocabulary)
+    if len(tokens) and not (int(tokens.min()) >= 0 and int(tokens.max()) < v):
+        raise DataError(f"ids must be 0 to {v - 1}, but there are {int(tokens.min())} to {int(tokens.max())}")
+    counts = np.bincount(tokens, minlength=v)
+    counts[vocabulary.special(BEGIN_SYMBOL)] -= sentences
+    for mark in impossible(vocabulary):
+        if counts[mark]:
+            raise DataError(
+                f"sentences must hold words, but {vocabulary.tokens([mark])[0]!r}, id {mark}, is in them "
+                f"{counts[mark]} times: leave padding and begins out, they are added where they belong"
+            )
 
 
 def _concatenated(parts: list[Ints], order: int) -> Ints:

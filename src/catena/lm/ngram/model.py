@@ -14,10 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from catena.data.settings import VocabularySettings
@@ -140,7 +142,7 @@ class NgramModel(LanguageModel[Tensor]):
     @classmethod
     def train_ids(
         cls,
-        sentences: Iterable[Sequence[int]],
+        sentences: Iterable[Sequence[int] | NDArray[np.integer[Any]]],
         vocabulary: Vocabulary,
         order: int = 3,
         estimator: str | Estimator = "modified-kneser-ney",
