@@ -123,8 +123,16 @@ def _find_task(words: Sequence[str]) -> Entry:
 
 def _first_file(words: Sequence[str]) -> str:
     """The first word that belongs to no flag, read with the flags of the task that knows most of them."""
-    schemas = [entry.config_class() for entry in TASKS.values()]
-    rests = [(take_keys(schema, TrainFlags, words)[1], schema) for schema in schemas]
+    rests, problems = [], []
+    for schema in [entry.config_class() for entry in TASKS.values()]:
+        try:
+            rests.append((take_keys(schema, TrainFlags, words)[1], schema))
+        except UsageError as problem:
+            if "is not a known key" not in str(problem):  # after -s: another task may have it
+                raise
+            problems.append(problem)
+    if not rests:
+        raise problems[0]
     rest, schema = min(rests, key=lambda pair: len(pair[0]))
     files = parse_flags(TrainFlags, rest, USAGE, ABOUT, schema).files
     if not files:
