@@ -82,8 +82,8 @@ def test_two_means_find_the_gap_and_not_the_median() -> None:
 
 
 def test_no_clustered_tree_becomes_a_list() -> None:
-    """Each vector is ten times as far out as the one before: two means would split one off, again and again."""
-    x = 10.0 ** np.arange(60)[:, None]
+    """Each vector is four times as far out as the one before: two means would split one off, again and again."""
+    x = 4.0 ** np.arange(60)[:, None]
     depths = tree_paths(clustered_tree(x)).depths
     assert depths.max() <= math.log(60) / math.log(1 / 0.9) + 2
     assert tree_paths(clustered_tree(np.zeros((64, 3)))).depths.tolist() == [6] * 64

@@ -112,9 +112,9 @@ def _widest(x: np.ndarray, group: np.ndarray, starts: np.ndarray) -> np.ndarray:
     # Start at a vector of each group that is far out.
     order = np.lexsort((far, group))
     axis = x[order[np.append(starts[1:], len(x)) - 1]]
-    for _ in range(4):
+    for _ in range(5):
+        axis = axis / np.maximum(np.linalg.norm(axis, axis=1, keepdims=True), 1e-300)
         axis = np.add.reduceat(x * np.einsum("ij,ij->i", x, axis[group])[:, None], starts)
-        axis /= np.maximum(np.linalg.norm(axis, axis=1, keepdims=True), 1e-300)
     return np.einsum("ij,ij->i", x, axis[group])
 
 
