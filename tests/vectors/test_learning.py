@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from catena.vectors import model as models
 from catena.vectors.corpus import corpus_of_sentences
 from catena.vectors.learning import Block, Learner, block_size, keep_thresholds, noise_shares, tree_paths
 from catena.vectors.model import new_model
@@ -78,7 +79,9 @@ def test_the_line_of_a_word_is_its_document() -> None:
     assert with_words[6:] == examples_of(VectorSettings(model=SkipGramModel(**WIDE), **PLAIN))
 
 
-def test_with_ngrams_a_word_comes_with_its_parts() -> None:
+@pytest.mark.parametrize("together", [2, 10_000])
+def test_with_ngrams_a_word_comes_with_its_parts(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "TOGETHER", together)
     subwords = SubwordSettings(shortest=2, longest=3, buckets=50)
     settings = VectorSettings(model=SkipGramModel(**WIDE), subwords=subwords, **PLAIN)
     corpus = corpus_of_sentences(SENTENCES, settings.words, settings.phrases)
@@ -87,8 +90,9 @@ def test_with_ngrams_a_word_comes_with_its_parts() -> None:
     for w, word in enumerate(model.words):
         grams = [len(model.words) + oracle.fnv1a(g) % 50 for g in oracle.character_ngrams(word, 2, 3)]
         assert parts[first[w] : first[w + 1]].tolist() == [w, *grams]
-    rows = model.inputs[parts[first[1] : first[2]], : model.d]
-    np.testing.assert_allclose(model.word_vectors()[1], rows.mean(0), rtol=1e-5)
+    for w in range(len(model.words)):
+        rows = model.inputs[parts[first[w] : first[w + 1]], : model.d]
+        np.testing.assert_allclose(model.word_vectors()[w], rows.mean(0), rtol=1e-5)
 
 
 def test_thresholds_and_noise_follow_their_formulas() -> None:

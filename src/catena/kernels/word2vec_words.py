@@ -8,7 +8,7 @@ import numpy as np
 from numba import boolean, int64, njit, types, uint64
 
 from catena.kernels.lattice_graph import when_needed
-from catena.kernels.ngram_text import _place
+from catena.kernels.ngram_text import place_of
 from catena.kernels.ngram_types import BYTES, INTS, KEYS, LONGS
 from catena.kernels.word2vec_draw import mixed
 
@@ -19,7 +19,7 @@ READ_ONLY = types.Array(types.int32, 1, "C", readonly=True)
 def looked_up(hashes: Any, keys: Any, values: Any, found: Any) -> None:
     """The value of each hash in a table, -1 where it has none."""
     for i in range(len(hashes)):
-        place = _place(keys, hashes[i])
+        place = place_of(keys, hashes[i])
         found[i] = values[place] if keys[place] == hashes[i] else -1
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LINE = 16
 """Numbers of a cache line: rows begin on one."""
+TOGETHER = 10_000
+"""Words whose parts are added up at once."""
 
 
 def aligned(n: int, d: int) -> Float32[np.ndarray, "n padded"]:
@@ -74,8 +76,12 @@ class VectorModel:
         if not self.buckets:
             return rows
         first, parts = word_parts(self.words, self.settings.subwords, len(self.words))
-        total = np.add.reduceat(self.inputs[parts, : self.d], first[:-1], axis=0)
-        return (total / np.diff(first)[:, None]).astype(np.float32)
+        result = np.empty((len(self.words), self.d), np.float32)
+        for low in range(0, len(self.words), TOGETHER):
+            edges = first[low : low + TOGETHER + 1]
+            total = np.add.reduceat(self.inputs[parts[edges[0] : edges[-1]], : self.d], edges[:-1] - edges[0], axis=0)
+            result[low : low + TOGETHER] = total / np.diff(edges)[:, None]
+        return result
 
     def context_vectors(self) -> Float32[np.ndarray, "v d"]:
         """The row by which each word is predicted: a view."""
