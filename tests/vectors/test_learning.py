@@ -92,7 +92,7 @@ def test_with_ngrams_a_word_comes_with_its_parts(together: int, monkeypatch: pyt
         assert parts[first[w] : first[w + 1]].tolist() == [w, *grams]
     for w in range(len(model.words)):
         rows = model.inputs[parts[first[w] : first[w + 1]], : model.d]
-        np.testing.assert_allclose(model.word_vectors()[w], rows.mean(0), rtol=1e-5)
+        np.testing.assert_allclose(model.word_vectors()[w], rows.mean(0), rtol=1e-5, atol=1e-8)
 
 
 def test_thresholds_and_noise_follow_their_formulas() -> None:
