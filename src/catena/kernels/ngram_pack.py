@@ -64,7 +64,7 @@ def packed(
         low, high = first[g], first[g + 1]
         children = high - low
         size = children if g == 0 else room(children)
-        histories[4 * n] = at if size else 0  # a place that may be looked at in any case
+        histories[4 * n] = at if size else 0  # slot 0 is that of padding: looked at, and never the word that is sought
         histories[4 * n + 1] = -1 - words[low] if children == 1 and n > 0 else size
         histories_f[4 * n + 2], histories[4 * n + 3] = backoffs[g], states[suffix[g]] if g else 0
         n += 1

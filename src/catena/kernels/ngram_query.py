@@ -123,7 +123,7 @@ def walked(
                     there = np.int64(slots[U(3) * i])
                     if there == word[a] or there < 0:
                         break
-            if there != word[a] or size == 0:  # the slot of a history without words is one of its neighbour
+            if there != word[a]:
                 passed[a] += histories_f[s + U(2)]
                 state[a] = U(histories[s + U(3)])
                 prefetch(histories, U(4) * state[a])

@@ -162,12 +162,12 @@ def test_what_an_arpa_file_cannot_hold_is_said(tmp_path):
 
 
 def test_a_history_with_a_weight_and_no_words_is_passed_through(tmp_path):
-    """Its place among the slots is that of a neighbour, or behind the last of all."""
+    """It must not take the words of the history beside it for its own."""
     path = tmp_path / "a.arpa"
-    text = SMALL.replace("-0.2\ta b\t0", "-0.2\ta b\t-0.7").replace("-0.3\tb </s>", "-0.3\tb </s>\t-0.9")
-    path.write_text(text)
+    text = SMALL.replace("-0.2\ta b\t0", "-0.2\ta b\t-0.7").replace("-0.3\tb </s>", "-0.3\tb b\t-0.9")
+    path.write_text(text.replace("-0.05\t<s> a b", "-0.05\tb b a"))
     model = NgramModel.load(path)
-    for sentence, wanted in (("a b a", -0.1 - 0.05 + (-0.7 - 0.2 - 0.4) + (-0.3 - 0.7)), ("b", (-0.5 - 0.6) - 0.3)):
-        assert log10(model, sentence) == pytest.approx(wanted, abs=1e-6)
+    assert log10(model, "a b a") == pytest.approx(-0.1 + (-0.25 - 0.2) + (-0.7 - 0.2 - 0.4) + (-0.3 - 0.7), abs=1e-6)
+    assert log10(model, "b b a") == pytest.approx((-0.5 - 0.6) - 0.3 - 0.05 + (-0.3 - 0.7), abs=1e-6)
     model.save(tmp_path / "b")
     assert NgramModel.load(tmp_path / "b").score(["a b a"]) == model.score(["a b a"])

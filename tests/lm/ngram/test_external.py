@@ -15,6 +15,7 @@ from catena.data.settings import VocabularySettings
 from catena.errors import ConfigError, FormatError
 from catena.lm.ngram import external
 from catena.lm.ngram.building import counted_ids
+from catena.lm.ngram.counts import count_ids
 from catena.lm.ngram.external import ExternalCounter
 from catena.lm.ngram.model import NgramModel
 from catena.lm.ngram.space import MappedSpace, resident
@@ -144,3 +145,17 @@ def test_progress_is_told_in_memory_too(tmp_path):
     told: list[tuple[str, float]] = []
     NgramModel.train(path, order=2, progress=lambda what, share: told.append((what, share)))
     assert [what for what, share in told if share == 1.0] == ["reading", "counting", "estimating"]
+
+
+@pytest.mark.parametrize("sizes", [(4000, 3, 1), (3, 4000), (2500, 2500)])
+def test_runs_longer_than_what_is_read_at_a_time(sizes, tmp_path):
+    rng = np.random.default_rng(5)
+    counter = ExternalCounter(2, 1000, 2, 3, (0, 2), MEMORY, tmp_path)
+    counter.memory, counter.most = 1, 1  # blocks of 1024 rows, a run for each piece
+    parts = [np.concatenate(([2], rng.integers(4, 1000, n), [3])).astype(np.int32) for n in sizes]
+    for part in parts:
+        counter.add(part)
+    assert len(counter._runs) == len(sizes)
+    found, wanted = counter.finish(MappedSpace(MEMORY)), count_ids(np.concatenate(parts), 2, 1000, 2, 3, (0, 2))
+    assert (found.shape.words == wanted.shape.words).all()
+    assert (found.counts == wanted.counts).all()
