@@ -72,7 +72,7 @@ def save_binary(path: Path, packed: Packed, vocabulary: Vocabulary, about: About
 
 
 def load_binary(path: Path, verify: bool = True) -> tuple[Packed, Vocabulary, About]:
-    """Map a file. ``verify`` reads it once to compare its checksum, about a tenth of a second for a gigabyte."""
+    """Map a file. ``verify`` reads it once to compare its checksum, a third of a second for a gigabyte."""
     if sys.byteorder != "little":
         raise CheckpointError(f"{path} holds little-endian numbers, which this machine does not read")
     data = _mapped(path)
