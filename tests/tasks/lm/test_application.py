@@ -223,7 +223,7 @@ def test_a_long_text_is_scored_in_pieces(text: Path, tmp_path: Path) -> None:
         if kind == "lstm":
             ids = torch.tensor([[*predictor.encoding.ids(long), predictor.encoding.end]])
             whole = predictor.stepper.token_log_probs(ids, torch.tensor([2701]))
-            assert found.log_prob == pytest.approx(float(whole.sum()), rel=1e-4)
+            assert found.log_prob == pytest.approx(whole.sum().item(), rel=1e-4)
 
 
 def test_two_models_are_compared_line_by_line(text: Path, tmp_path: Path) -> None:
