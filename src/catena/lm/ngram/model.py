@@ -126,7 +126,8 @@ class NgramModel(LanguageModel[Tensor]):
                 counted as the unknown word.
             skip_blank: leave out lines without a token, which otherwise are empty sentences.
             memory: about how many bytes more than at the beginning the process may hold: n-grams are sorted in runs
-                on disk, and the model lies in files that are mapped into memory.
+                on disk, and the model lies in files that are mapped into memory. The vocabulary is in memory in any
+                case, about 500 bytes a word.
             progress: told what is being done and how far it is.
         """
         from catena.lm.ngram.building import counted_text, counted_within
