@@ -86,7 +86,8 @@ def _decoded(path: Path) -> Iterator[Bytes]:
 def joined(sentences: Iterable[str]) -> Bytes:
     """Sentences as lines. A line end inside a sentence is a blank like any other."""
     listed = list(sentences)
-    text = "\n".join(listed)
-    if text.count("\n") != max(len(listed) - 1, 0) or "\r" in text:
-        text = "\n".join(sentence.replace("\n", " ").replace("\r", " ") for sentence in listed)
-    return encoded(text + "\n" if listed else "")
+    data = encoded("\n".join([*listed, ""]))
+    raw = data.tobytes()
+    if raw.count(b"\n") != len(listed) or b"\r" in raw:
+        data = encoded("".join(sentence.replace("\n", " ").replace("\r", " ") + "\n" for sentence in listed))
+    return data
