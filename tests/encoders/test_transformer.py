@@ -141,3 +141,16 @@ def test_learned_positions_refuse_a_longer_sequence() -> None:
     encoder(torch.randn(1, 10, 8), torch.tensor([10]))
     with pytest.raises(ShapeError, match="reaches position 11, but the model learned only max_length = 10"):
         encoder(torch.randn(1, 11, 8), torch.tensor([11]))
+
+
+def test_small_weights_are_drawn_small_and_smaller_where_a_part_ends() -> None:
+    encoder = build_transformer(settings(d=64, d_feed=256, n_layers=8, init="small"), 64)
+    for layer in encoder.layers:
+        for weight, deviation in (
+            (layer.attention.query.weight, 0.02),
+            (layer.attention.values.weight, 0.02),
+            (layer.feed[0].weight, 0.02),
+            (layer.attention.output.weight, 0.02 / 4),
+            (layer.feed[3].weight, 0.02 / 4),
+        ):
+            assert weight.std().item() == pytest.approx(deviation, rel=0.1)

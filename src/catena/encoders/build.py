@@ -181,6 +181,8 @@ def build_transformer(settings: TransformerSettings, d_in: int) -> Transformer:
         )
         if settings.init == "depth_scaled":
             layer.shrink(i + 1)
+        elif settings.init == "small":
+            layer.draw_small(2 * settings.n_layers)
         layers.append(layer)
     positions: nn.Module | None = None
     if settings.positions == "sinusoidal":

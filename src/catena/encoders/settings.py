@@ -216,8 +216,9 @@ class TransformerSettings(Config):
     """Activation of the feed-forward layers."""
     dropout: Probability = 0.1
     """Probability of dropping an attention weight, a feed-forward unit, or a unit of what a part adds."""
-    init: Literal["xavier", "depth_scaled"] = "xavier"
-    """First values of the weights; depth_scaled makes those of layer l smaller by the square root of l."""
+    init: Literal["xavier", "depth_scaled", "small"] = "xavier"
+    """First values of the weights; depth_scaled makes those of layer l smaller by the square root of l; small draws all
+    from a normal of deviation 0.02, and what a part adds smaller by the square root of the number of parts (GPT-2)."""
 
     @model_validator(mode="after")
     def _fits(self) -> TransformerSettings:

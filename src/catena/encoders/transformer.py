@@ -63,6 +63,15 @@ class TransformerLayer(nn.Module):
         return self.feed_norm(x + self.dropout(self.feed(x)))
 
     @torch.no_grad()
+    def draw_small(self, n_parts: int) -> None:
+        """Draw every matrix from a normal of deviation 0.02, those that a part ends with smaller by the square root of
+        the number of parts, so that the sum of all parts stays as small (Radford et al. 2019, section 2.3)."""
+        last = (self.attention.output, self.feed[3])
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=0.02 / math.sqrt(n_parts) if module in last else 0.02)
+
+    @torch.no_grad()
     def shrink(self, layer: int) -> None:
         """Divide every matrix by the square root of the layer's number, from 1 (Zhang et al. 2019, section
         4)."""
