@@ -48,11 +48,17 @@ def merged(sentence: list[str], chosen: set[tuple[str, str]]) -> list[str]:
     return found
 
 
-@given(SENTENCES, st.sampled_from(["ratio", "npmi"]), st.sampled_from([-0.3, 0.1, 0.4]), st.integers(1, 2))
+@given(
+    SENTENCES,
+    st.sampled_from(["ratio", "npmi"]),
+    st.sampled_from([-0.3, 0.1, 0.4]),
+    st.integers(1, 2),
+    st.integers(1, 3),
+)
 def test_phrases_are_those_of_plain_counting(
-    sentences: list[list[str]], score: str, threshold: float, passes: int
+    sentences: list[list[str]], score: str, threshold: float, passes: int, least: int
 ) -> None:
-    settings = PhraseSettings(passes=passes, score=score, threshold=threshold, min_pairs=1)
+    settings = PhraseSettings(passes=passes, score=score, threshold=threshold, min_pairs=least)
     wanted = joined(sentences, settings)
     if len({word for sentence in wanted for word in sentence}) < 2:
         return
