@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -56,3 +57,21 @@ class DataSettings(Config):
         if self.folds is not None and self.test is not None:
             raise ValueError("data.folds makes its own test sets: leave data.test out")
         return self
+
+
+def with_suggestions(data: Any, suggested: Mapping[str, Mapping[str, Any]], default: str) -> Any:
+    """The values of a config, its model trained as models of its kind like to be trained, unless it says how.
+
+    Args:
+        data: the values before they are checked; what is no mapping is left as it is.
+        suggested: the training section by the kind of the model.
+        default: the kind if none is named.
+    """
+    if not isinstance(data, dict):
+        return data
+    model = data.get("model", {})
+    kind = model.get("kind", default) if isinstance(model, dict) else getattr(model, "kind", default)
+    training = data.get("training", {})
+    if isinstance(training, dict) and "optimizer" not in training:
+        return {**data, "training": {**suggested.get(str(kind), {}), **training}}
+    return data

@@ -19,7 +19,7 @@ from catena.lm.neural_settings import (
     TransformerModel,
 )
 from catena.registry import did_you_mean
-from catena.tasks.settings import DataSettings, MachineSettings
+from catena.tasks.settings import DataSettings, MachineSettings, with_suggestions
 from catena.training.settings import TrainingSettings
 
 
@@ -159,14 +159,7 @@ class LmConfig(Config):
     @classmethod
     def _suggest(cls, data: Any) -> Any:
         """Train each model as it likes to be trained, unless the config says how."""
-        if not isinstance(data, dict):
-            return data
-        model = data.get("model", {})
-        kind = model.get("kind", "lstm") if isinstance(model, dict) else getattr(model, "kind", "lstm")
-        training = data.get("training", {})
-        if isinstance(training, dict) and "optimizer" not in training:
-            data = {**data, "training": {**SUGGESTED.get(str(kind), {}), **training}}
-        return data
+        return with_suggestions(data, SUGGESTED, "lstm")
 
     @model_validator(mode="after")
     def _fits_together(self) -> LmConfig:
