@@ -35,7 +35,7 @@ def test_what_is_no_mapping_is_left_to_the_schema() -> None:
 
 @pytest.mark.parametrize(
     ("schema", "kind", "optimizer"),
-    [(LmConfig, "transformer", "adamw"), (LmConfig, "lstm", "adam"), (ClassifyConfig, "cnn", "adadelta")],
+    [(LmConfig, "transformer", "adamw"), (LmConfig, "lstm", "adam"), (ClassifyConfig, "transformer", "adamw")],
 )
 def test_each_kind_is_trained_in_its_way(schema: type, kind: str, optimizer: str) -> None:
     assert parse(schema, {"model": {"kind": kind}}).training.optimizer == optimizer
