@@ -93,8 +93,8 @@ def test_threads_share_out_the_rows() -> None:
     assert all(torch.equal(a, b) for a, b in zip(*answers, strict=True))
 
 
-def test_what_is_kept_for_backward_is_the_size_of_the_scores() -> None:
-    scores = drawn(2, 12, 3).requires_grad_()
+def test_only_a_number_for_each_span_is_kept_for_backward() -> None:
+    scores = drawn(2, 12, 30).requires_grad_()
     sizes: dict[int, int] = {}
 
     def note(x: torch.Tensor) -> torch.Tensor:
@@ -102,5 +102,17 @@ def test_what_is_kept_for_backward_is_the_size_of_the_scores() -> None:
         return x
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x), use_backend("kernels"):
-        SpanTree(scores).log_partition().sum().backward()
-    assert sum(sizes.values()) <= 2 * scores.untyped_storage().nbytes() + 100
+        log_z = SpanTree(scores).log_partition().sum()
+    log_z.backward()
+    assert sizes.pop(scores.untyped_storage().data_ptr()) == scores.untyped_storage().nbytes()
+    assert sum(sizes.values()) <= 2 * 78 * 8 + 100
+
+
+def test_slopes_of_each_sentence_are_scaled_by_its_own_gradient() -> None:
+    scores, lengths = drawn(3, 6, 4), torch.tensor([6, 3, 5])
+    scores[0, 1, 2], scores[2, 0, 3, 1:] = -math.inf, -math.inf
+    scores.requires_grad_()
+    weight = torch.tensor([2.0, -1.0, 0.5]).double()
+    (expected,) = torch.autograd.grad(plain_log_partition(scores, lengths) @ weight, scores)
+    (found,) = torch.autograd.grad(log_partition(scores, lengths) @ weight, scores)
+    assert torch.allclose(expected, found, rtol=0, atol=1e-13)

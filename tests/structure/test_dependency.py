@@ -85,6 +85,40 @@ def test_gradients_of_each_sentence_by_itself(kind: type[Any], single_root: bool
 
 
 @KINDS
+def test_nothing_of_the_number_of_labels_is_kept_for_backward(kind: type[Any], backend: str) -> None:
+    if backend == "reference":
+        pytest.skip("the plain programs keep what torch keeps")
+    arcs, labels = Case(seed=4).draw(2, 9, 9).requires_grad_(), Case(seed=5).draw(2, 9, 9, 40).requires_grad_()
+    sizes: dict[int, int] = {}
+
+    def note(x: Tensor) -> Tensor:
+        sizes[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+        log_z = kind(arcs, labels).log_partition().sum()
+    log_z.backward()
+    assert sizes.pop(labels.untyped_storage().data_ptr()) == labels.untyped_storage().nbytes()
+    assert sum(sizes.values()) <= 4 * arcs.untyped_storage().nbytes()
+
+
+@KINDS
+def test_slopes_and_curvature_of_labels(kind: type[Any]) -> None:
+    arcs, labels = Case(seed=4).draw(2, 4, 4), Case(seed=5).draw(2, 4, 4, 3)
+    labels[0, 1, 2], labels[1, 0, 3, 1:] = -math.inf, -math.inf
+
+    def log_z(labels: Tensor) -> Tensor:
+        return kind(arcs, labels).log_partition().sum()
+
+    slopes = torch.func.grad(log_z)(labels)
+    assert torch.allclose(slopes, kind(arcs, labels).marginals(), atol=1e-12)
+    curvature = torch.func.jacrev(torch.func.grad(log_z))(labels)
+    flat = slopes.flatten()
+    # The curvature is the covariance of labelled arcs: its diagonal is p (1 - p).
+    assert torch.allclose(curvature.reshape(len(flat), len(flat)).diagonal(), flat * (1 - flat), atol=1e-10)
+
+
+@KINDS
 def test_jacobians_forward_and_back(kind: type[Any], backend: str) -> None:
     arcs = Case(seed=4).draw(4, 4)
 

@@ -6,7 +6,7 @@ beyond them, and what is no arc (``h = m`` or ``m = 0``), is not read. Loops com
 dtype of the scores. The second derivative is taken through the plain program.
 
 Kept for the backward pass are the scores and, if asked, the probabilities of arcs, which are as many. Without them the
-backward pass sums again.
+backward pass sums again. Labels are summed out before (:func:`sum_labels`), and nothing of their number is kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
 from catena.kernels.threads import in_row_blocks
-from catena.numerics import NEVER
+from catena.numerics import NEVER, log_sum_exp, masked_softmax
 
 Loop = Callable[..., None]
 Plain = Callable[[Tensor, Tensor, bool], Tensor]
@@ -72,6 +72,28 @@ def arc_sum(name: str, loops: tuple[Loop, Loop], plain: Plain, keep: bool) -> tu
         return log_z, take_slopes(torch.ones_like(log_z), arcs, lengths, chances.detach(), single_root)
 
     return log_partition, log_partition_and_marginals
+
+
+def sum_labels(labels: Tensor) -> Tensor:
+    """log Σ exp over the last axis, -inf where all are; only ``labels`` themselves are kept for the backward pass."""
+    summed: Tensor = _LabelSum.apply(labels)
+    return summed
+
+
+class _LabelSum(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(labels: Tensor) -> Tensor:
+        return log_sum_exp(labels, -1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad[..., None] * masked_softmax(*ctx.saved_tensors)
 
 
 def possible_arcs(arcs: Tensor, lengths: Tensor) -> Tensor:

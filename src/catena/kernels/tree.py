@@ -1,8 +1,8 @@
 """Sums over span trees on the CPU: log Z and its gradient in one pass, as operators of torch.
 
 Rows of the batch lie on the first axis: ``scores`` are ``[b, t, t, k]``. All is computed in float64, whatever
-the dtype. Kept for the backward pass beside the scores: the marginals, ``[b, t (t + 1) / 2, k]``, one row for each
-span.
+the dtype. Kept for the backward pass beside the scores: the probability of each span, ``[b, t (t + 1) / 2]``, by
+first and then by last word. Its labels' shares of it are computed anew from the scores.
 
 The loops are in :mod:`catena.kernels.tree_loops`. The second derivative is taken through
 :func:`plain_log_partition`.
@@ -10,7 +10,6 @@ The loops are in :mod:`catena.kernels.tree_loops`. The second derivative is take
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
 from catena.kernels.threads import in_row_blocks
-from catena.kernels.tree_loops import LANES, ROOM, sum_rows
+from catena.kernels.tree_loops import LANES, ROOM, share_rows, sum_rows
 from catena.numerics import log_sum_exp
 
 
@@ -31,8 +30,8 @@ def log_partition(scores: Tensor, lengths: Tensor) -> Tensor:
 
 def log_partition_and_marginals(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """log Z of every row, and the probability of every labelled span."""
-    log_z, marginals = _sum_both_ways(scores, lengths)
-    return log_z, _slopes(torch.ones_like(log_z), scores, lengths, marginals.detach())
+    log_z, chances = _sum_both_ways(scores, lengths)
+    return log_z, _slopes(torch.ones_like(log_z), scores, lengths, chances.detach())
 
 
 def plain_log_partition(scores: Tensor, lengths: Tensor) -> Tensor:
@@ -58,21 +57,13 @@ def _summed(scores: Tensor, lengths: Tensor, both_ways: bool) -> tuple[Tensor, T
     b, t, _, k = scores.shape
     scores, lengths = ready(scores, lengths)
     log_z = torch.empty(b, dtype=torch.float64)
-    marginals = torch.empty_like(scores) if both_ways else scores.new_empty(1, 1, 1, 1)
+    chances = scores.new_empty((b, t * (t + 1) // 2) if both_ways else (1, 1))
     lanes = max(1, min(LANES, b, ROOM // (t * t)))
     arrays = (scores.numpy(), lengths.numpy())
-    results = (log_z.numpy(), marginals.numpy())
+    results = (log_z.numpy(), chances.numpy())
     work = b * t**2 * (t + 3 * k)
     in_row_blocks(lambda low, high: sum_rows(*arrays, low, high, both_ways, lanes, *results), b, work)
-    packed = marginals.view(b, t * t, k).index_select(1, _spans(t)) if both_ways else marginals
-    return log_z.to(scores.dtype), packed
-
-
-@lru_cache(maxsize=64)
-def _spans(t: int) -> Tensor:
-    """Where the spans lie in a table of first and last words."""
-    first, last = torch.triu_indices(t, t)
-    return first * t + last
+    return log_z.to(scores.dtype), chances
 
 
 def ready(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,10 +82,13 @@ def _both_ways_op(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.library.custom_op("catena::tree_slopes", mutates_args=())
-def _slopes_op(scale: Tensor, scores: Tensor, lengths: Tensor, marginals: Tensor) -> Tensor:
+def _slopes_op(scale: Tensor, scores: Tensor, lengths: Tensor, chances: Tensor) -> Tensor:
     b, t, _, k = scores.shape
-    slopes = marginals.new_zeros(b, t * t, k)
-    return slopes.index_copy_(1, _spans(t), scale[:, None, None] * marginals).view(scores.shape)
+    scores, slopes = scores.detach().contiguous(), scores.new_zeros(scores.shape)
+    arrays = [x.detach().contiguous().numpy() for x in (scores, scale.to(scores.dtype), chances)]
+    result = slopes.numpy()
+    in_row_blocks(lambda low, high: share_rows(*arrays, low, high, result), b, 3 * b * t**2 * k)
+    return slopes
 
 
 @_one_way_op.register_fake
@@ -104,12 +98,12 @@ def _(scores: Tensor, lengths: Tensor) -> Tensor:
 
 @_both_ways_op.register_fake
 def _(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    b, t, _, k = scores.shape
-    return scores.new_empty(b), scores.new_empty(b, t * (t + 1) // 2, k)
+    b, t = scores.shape[:2]
+    return scores.new_empty(b), scores.new_empty(b, t * (t + 1) // 2)
 
 
 @_slopes_op.register_fake
-def _(scale: Tensor, scores: Tensor, lengths: Tensor, marginals: Tensor) -> Tensor:
+def _(scale: Tensor, scores: Tensor, lengths: Tensor, chances: Tensor) -> Tensor:
     return scores.new_empty(scores.shape)
 
 

@@ -7,7 +7,8 @@ chart, one in each *lane*: ``[w, i × lanes + lane]``. All numbers of the chart 
 :mod:`catena.kernels.tree_numbers`).
 
 The way down needs no outside weights. What a span's probability gives to its two parts is the share that
-their product had in the sum on the way up, so all that is added there are probabilities.
+their product had in the sum on the way up, so all that is added there are probabilities. Labels are summed out
+before and shared out after: the charts know spans alone.
 """
 
 from __future__ import annotations
@@ -132,31 +133,26 @@ def _clear(chart: Any, chart_e: Any, n: int, lanes: int, e: int) -> None:
 
 
 @njit(nogil=True)
-def _write(chances: Any, n: int, lane: int, lanes: int, marginals: Any) -> None:
-    """Shares of labels times the probability of their span; 0 where there is no span."""
-    t, k = marginals.shape[1:]
+def _write(chart: Any, n: int, t: int, lane: int, lanes: int, chances: Any) -> None:
+    """The probabilities of one sentence's spans, by first and then by last word; 0 beyond its ``n`` words."""
+    x = 0
     for i in range(t):
-        for j in range(i, n):
-            here, p = marginals[i, j], chances[j - i, i * lanes + lane]
-            for q in range(k):
-                here[q] *= p
-        row = marginals[i].reshape(t * k)
-        for x in range(min(i, t) * k if i < n else t * k):
-            row[x] = 0.0
-        for x in range(max(n, i) * k, t * k):
-            row[x] = 0.0
+        for j in range(i, t):
+            chances[x] = chart[j - i, i * lanes + lane] if j < n else 0.0
+            x += 1
 
 
-@compiled("4", "i1", "i", "i", "b", "i", "d1", "4")
+@compiled("4", "i1", "i", "i", "b", "i", "d1", "2")
 def sum_rows(
-    scores: Any, lengths: Any, low: int, high: int, both_ways: bool, most_lanes: int, log_z: Any, marginals: Any
+    scores: Any, lengths: Any, low: int, high: int, both_ways: bool, most_lanes: int, log_z: Any, chances: Any
 ) -> None:
-    """log Z of the rows ``low`` to ``high``; with ``both_ways`` also their marginals."""
+    """log Z of the rows ``low`` to ``high``; with ``both_ways`` also the probabilities of their spans."""
     t, width = scores.shape[1], scores.shape[1] * most_lanes + 8  # a power of two would crowd the cache
     own, own_e = np.empty((t, width)), np.empty((t, width), np.int64)
     beta, beta_e = np.empty((t, width)), np.empty((t, width), np.int64)
     inner, inner_e = np.empty((t, width)), np.empty((t, width), np.int64)
     given, scratch = np.empty(width), np.empty((4, max(t * (t + 1) // 2, scores.shape[3])))
+    no_shares = np.empty((1, 1, 1))
     for begin in range(low, high, most_lanes):
         lanes, n = min(most_lanes, high - begin), 0
         for r in range(begin, begin + lanes):
@@ -164,18 +160,36 @@ def sum_rows(
         _clear(own, own_e, n, lanes, NOWHERE)
         for lane in range(lanes):
             r = begin + lane
-            shares = marginals[r if both_ways else 0]
-            sum_labels(scores[r], lengths[r], lane, lanes, own, own_e, shares, both_ways, scratch)
+            sum_labels(scores[r], lengths[r], lane, lanes, own, own_e, no_shares, False, scratch)
         inside(n, lanes, own, own_e, beta, beta_e, inner, inner_e)
-        chances = own
+        chart = own
         if both_ways:
-            _clear(chances, own_e, n, lanes, 0)
+            _clear(chart, own_e, n, lanes, 0)
         for lane in range(lanes):
             last = lengths[begin + lane] - 1
             log_z[begin + lane] = 0.0 if last < 0 else to_log(beta[last, lane], beta_e[last, lane])
             if both_ways and last >= 0 and beta[last, lane] > 0:
-                chances[last, lane] = 1.0
+                chart[last, lane] = 1.0
         if both_ways:
-            outside(n, lanes, beta, beta_e, inner, inner_e, chances, given)
+            outside(n, lanes, beta, beta_e, inner, inner_e, chart, given)
             for lane in range(lanes):
-                _write(chances, lengths[begin + lane], lane, lanes, marginals[begin + lane])
+                _write(chart, lengths[begin + lane], t, lane, lanes, chances[begin + lane])
+
+
+@compiled("4", "1", "2", "i", "i", "4")
+def share_rows(scores: Any, scale: Any, chances: Any, low: int, high: int, slopes: Any) -> None:
+    """``slopes``, which are 0: each span's probability times ``scale``, shared out to its labels."""
+    t, k = scores.shape[1], scores.shape[3]
+    top, mass, weights = np.empty(1), np.empty(1), np.empty(k)
+    for r in range(low, high):
+        x = 0
+        for i in range(t):
+            for j in range(i, t):
+                here, given = slopes[r, i, j], scale[r] * chances[r, x]
+                x += 1
+                if k == 1:
+                    here[0] = given
+                elif given != 0:
+                    _share_labels(scores[r, i, j], weights, True, weights, top, mass)
+                    for q in range(k):
+                        here[q] = given * weights[q]

@@ -229,8 +229,16 @@ class DependencyTree(Structured):
 
         The kernels read no arc that cannot be.
         """
-        arcs, lengths = self._closed(self.unlabelled().arcs if arcs is None else arcs)
+        arcs, lengths = self._closed(self._summed_arcs() if arcs is None else arcs)
         return arcs.reshape(-1, *arcs.shape[-2:]), lengths.reshape(-1)
+
+    def _summed_arcs(self) -> Tensor:
+        """Arcs with their labels summed up, for the kernels."""
+        if self.labels is None:
+            return self.arcs
+        from catena.kernels.arc_sums import sum_labels
+
+        return self.arcs + sum_labels(self.labels)
 
     def _closed(self, arcs: Tensor) -> tuple[Tensor, Tensor]:
         """Arcs over the real words alone, which come first, and their number."""
