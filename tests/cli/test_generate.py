@@ -62,6 +62,21 @@ def test_wishes_are_fulfilled(catena: Catena, model: Path) -> None:
         assert re.fullmatch("[a-d]{3} [a-z]+( ran)?", row["text"].lstrip())
 
 
+def test_a_wish_may_be_given_again(catena: Catena, model: Path) -> None:
+    wishes = ("--word", "dog", "--word", "cat", "--without", "a")
+    words = ("generate", model, *wishes, "the", "--n", "5", "--max-length", "9")
+    for line in catena(*words).out.splitlines():  # "the" is the prompt
+        assert line.startswith("the")
+        assert "dog" in line.split()
+        assert "cat" in line.split()
+        assert "a" not in line.split()
+
+
+def test_all_that_a_search_finds_is_shown(catena: Catena, model: Path) -> None:
+    assert len(catena("generate", model, "the", "--search", "beam", "--n-best", "3").out.splitlines()) == 3
+    assert len(catena("generate", model, "the", "--search", "stochastic", "--n", "3").out.splitlines()) == 3
+
+
 def test_unknown_words_are_written_only_if_asked_for(catena: Catena, tmp_path: Path) -> None:
     Path("text.txt").write_text("a b c\n" * 10 + "x y z\n" + "w v u\n", encoding="utf-8")
     size = ("--model", "ngram", "--model.order", "1", "--min-count", "2", "--dev-share", "0.3", "-q", "-o", "run")
@@ -124,3 +139,10 @@ def test_other_models_and_other_vocabularies_are_refused(
 ) -> None:
     assert "is no language model" in catena("generate", trained).sentence
     assert "need the same vocabulary" in catena("generate", ngram_model, "--fuse", character_model).sentence
+
+
+@pytest.mark.parametrize("model", [("ngram",), ("lstm", "--n-layers", "1", "--max-steps", "1")])
+def test_training_ends_with_what_to_do_next(catena: Catena, tmp_path: Path, model: tuple[str, ...]) -> None:
+    (tmp_path / "text.txt").write_text("the cat sat\na dog ran\n" * 9, encoding="utf-8")
+    said = catena("train", "lm", "text.txt", "--model", *model, "--threads", "1", "-o", "run")
+    assert said.out.splitlines()[-1] == "next: catena generate run, or catena score run FILE"

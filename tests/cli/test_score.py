@@ -31,11 +31,11 @@ def test_totals_are_the_sums_of_the_tokens(catena: Catena, language_model: Path,
 
 
 def test_the_lines_for_a_person(catena: Catena, language_model: Path) -> None:
-    said = catena("score", language_model, "--tokens", stdin=b"the cat sat\n")
+    said = catena("score", language_model, "--tokens", stdin=b"the cat yawned\n")
     first, *tokens, total = said.out.splitlines()
-    assert first.endswith("the cat sat")
-    assert [line.split("\t")[1] for line in tokens] == ["the", "cat", "sat", "</s>"]
-    assert total.startswith("1 texts, 4 tokens with their ends, 0 unknown")
+    assert first.endswith("the cat yawned")
+    assert [line.split("\t")[1:] for line in tokens] == [["the"], ["cat"], ["yawned", "<unk>"], ["</s>"]]
+    assert total.startswith("1 text, 4 tokens with their ends, 1 unknown")
     assert said.err == ""
 
 

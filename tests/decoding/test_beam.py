@@ -21,6 +21,7 @@ from catena.decoding.ranking import after, at_max_length, by_average, by_gnmt, b
 from catena.decoding.repeats import NoRepeat
 from catena.decoding.stepper import Attentive, Stepper
 from catena.decoding.table import TableStepper
+from catena.decoding.without import Without
 from catena.errors import ConfigError
 from tests.decoding.models import as_model, random_table
 from tests.oracle.search import all_sequences, beam_by_hand, gnmt
@@ -248,7 +249,7 @@ def test_coverage_prefers_what_has_looked_at_the_whole_source() -> None:
 
 def test_a_stepper_inside_others_is_asked_where_it_looks() -> None:
     looking = Looking(random_table(4, 2, end=3, seed=11).table, 3)
-    wrapped = NoRepeat(Ensemble([looking, looking]), 9)
+    wrapped = NoRepeat(Without(Ensemble([looking, looking]), []), 9)
     found, wanted = (
         beam(stepper, stepper.start(2), 4, 5, n_best=4, normalise=by_average, coverage=0.7)
         for stepper in (wrapped, looking)

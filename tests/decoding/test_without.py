@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from catena.decoding.sample import sample
+from catena.decoding.stepper import Wrapping
 from catena.decoding.without import Without
 from catena.errors import ConfigError
 from tests.decoding.models import random_table
@@ -37,3 +38,11 @@ def test_they_are_never_drawn_and_may_be_read() -> None:
 def test_ids_must_be_there() -> None:
     with pytest.raises(ConfigError, match="must be below 4, and they are \\[4\\]"):
         Without(random_table(4, 2, 3), [4])
+
+
+def test_its_states_are_those_of_the_inner_stepper() -> None:
+    table = random_table(4, 2, 3)
+    stepper = Without(table, [1])
+    assert isinstance(stepper, Wrapping)
+    state = stepper.advance(stepper.start(2), torch.tensor([0, 2]))
+    assert torch.equal(table.log_probs(stepper.inner(state)), table.log_probs(state))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from catena.training.report import (
     SilentReporter,
     Started,
     Together,
+    ending,
     number,
     span,
 )
@@ -110,6 +112,10 @@ def test_the_end_says_why_the_best_score_and_the_next_command(reason: str, first
     assert lines[0].startswith(first)
     assert lines[1] == "best accuracy 0.7610 at step 192: runs/mr/checkpoints/step-000192"
     assert lines[2].startswith(last)
+
+
+def test_the_next_commands_are_those_of_the_task() -> None:
+    assert ending(replace(outcome("patience"), what_next=("generate RUN",)))[-1] == "next: catena generate runs/mr"
 
 
 def test_numbers_and_spans_are_short() -> None:

@@ -139,12 +139,9 @@ def _simulated(flags: DiagnoseFlags) -> tuple[list[str], dict[str, Any], Picture
     lines.append("largest eigenvalue   norm of the state   norm of the gradient")
     for name, one in found.items():
         lines.append(f"{name:>18}   {one.states[-1]:>17.4g}   {one.gradients[-1]:>20.4g}")
-    series = {
-        f"{name} {what}": [(k, norm or float("nan")) for k, norm in enumerate(norms)]
-        for name, one in found.items()
-        for what, norms in (("state", one.states), ("gradient", one.gradients))
-    }
     picture = draw_curves(
-        series, x_title="step", y_title="norm", logarithmic=True, title=f"{flags.simulate}, by largest eigenvalue"
-    )
+        {name: [(k, norm or float("nan")) for k, norm in enumerate(one.gradients)] for name, one in found.items()},
+        x_title="steps back", y_title="norm of the gradient", logarithmic=True,
+        title=f"{flags.simulate}, by largest eigenvalue",
+    )  # fmt: skip
     return lines, {name: dataclasses.asdict(one) for name, one in found.items()}, picture

@@ -14,7 +14,7 @@ import tyro
 from catena.cli.flags import Machine, arg, parse_flags, take_keys
 from catena.cli.usage import UsageError
 from catena.config import Config, override, parse
-from catena.decoding.settings import SampleSettings, SearchSettings
+from catena.decoding.settings import SampleSettings, SearchLimits, SearchSettings
 
 if TYPE_CHECKING:
     from catena.tasks.lm.generate import Written
@@ -39,10 +39,10 @@ class GenerateFlags(Machine):
     """What texts begin with."""
     file: Annotated[Path | None, arg("FILE")] = None
     """A file of prompts, one a line."""
-    word: Annotated[tuple[str, ...], arg("TEXT")] = ()
-    """Words or phrases that every text must hold."""
-    without: Annotated[tuple[str, ...], arg("TEXT")] = ()
-    """Words or phrases that no text may hold."""
+    word: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], arg("TEXT")] = ()
+    """A word or phrase that every text must hold; give the flag again for more."""
+    without: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], arg("TEXT")] = ()
+    """A word or phrase that no text may hold; give the flag again for more."""
     pattern: Annotated[str | None, arg("REGEX")] = None
     """A regular expression that must match each whole text, its prompt left out."""
     unknown: bool = False
@@ -75,7 +75,7 @@ def run(argv: Sequence[str]) -> int:
         model, config.search, Wishes(flags.word, flags.without, flags.pattern), fused, unknown=flags.unknown
     )
     generator = Randomness(flags.seed).torch("generate")
-    if flags.format == "text" and len(prompts) == 1 and getattr(config.search, "n", 1) == 1:
+    if flags.format == "text" and len(prompts) == 1 and _writes_one(config.search):
         sys.stdout.write(prompts[0])
         for piece in writer.stream(prompts[0], generator):
             sys.stdout.write(piece)
@@ -86,6 +86,11 @@ def run(argv: Sequence[str]) -> int:
         for one in row:
             sys.stdout.write(_line(one, flags.format) + "\n")
     return 0
+
+
+def _writes_one(search: SearchLimits) -> bool:
+    """Whether a search writes one text for a prompt."""
+    return getattr(search, "n", 1) == getattr(search, "n_best", 1) == 1
 
 
 def _language_model(model: object, folder: Path) -> LmPredictor:

@@ -29,7 +29,7 @@ class ScoreFlags(ReadingFlags, Machine):
     file: Annotated[tyro.conf.Positional[str], arg("FILE")] = "-"
     """A file of texts, one a line; standard input if it is - or not named."""
     tokens: bool = False
-    """Show each token with its log-probability too."""
+    """Show each token with its log-probability too; one that the model does not know is marked <unk>."""
     format: Annotated[Literal["text", "tsv", "jsonl"], arg(shown="(default: text)")] = "text"
     """text: lines for a person; tsv: log-probability, perplexity, text; jsonl: everything. The totals go to standard
     error in the last two."""
@@ -85,8 +85,9 @@ class Totals:
         mean = self.nats / self.tokens
         perplexity = math.exp(mean) if mean < 700 else math.inf
         bits = self.nats / math.log(2)
+        texts = "1 text" if self.texts == 1 else f"{self.texts:,} texts"
         return (
-            f"{self.texts:,} texts, {self.tokens:,} tokens with their ends, {self.unknown:,} unknown: log-probability "
+            f"{texts}, {self.tokens:,} tokens with their ends, {self.unknown:,} unknown: log-probability "
             f"{-self.nats:.4f}, perplexity {perplexity:.4f}, {bits / self.characters:.4f} bits a character, "
             f"{bits / self.bytes:.4f} bits a byte"
         )
@@ -100,5 +101,7 @@ def _lines(scored: Iterator[ScoredText], model: Any, flags: ScoreFlags, totals: 
         else:
             yield model.write(one, one.text, flags.format)
         if flags.tokens and flags.format != "jsonl":
-            for token, log_prob in zip(one.tokens, one.log_probs, strict=True):
-                yield f"{log_prob:10.4f}\t{json.dumps(token, ensure_ascii=False)[1:-1]}"
+            known = [token in model.encoding.vocabulary for token in one.tokens[:-1]] + [True]  # the end is a special
+            for token, log_prob, is_known in zip(one.tokens, one.log_probs, known, strict=True):
+                unknown = "" if is_known else "\t<unk>"
+                yield f"{log_prob:10.4f}\t{json.dumps(token, ensure_ascii=False)[1:-1]}{unknown}"

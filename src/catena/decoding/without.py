@@ -10,13 +10,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.decoding.filters import normalised
-from catena.decoding.stepper import Stepper
+from catena.decoding.stepper import Stepper, Wrapping
 from catena.errors import ConfigError
 from catena.numerics import NEVER
 
 
-class Without(Stepper[Any]):
-    """p(next | prefix, next is none of ``ids``). Prompts may still hold them."""
+class Without(Wrapping[Any]):
+    """p(next | prefix, next is none of ``ids``). Prompts may still hold them. Its states are those of the inner one."""
 
     def __init__(self, stepper: Stepper[Any], ids: Sequence[int]) -> None:
         self.stepper, self.v, self.end = stepper, stepper.v, stepper.end
@@ -26,6 +26,9 @@ class Without(Stepper[Any]):
 
     def start(self, n: int) -> Any:
         return self.stepper.start(n)
+
+    def inner(self, state: Any) -> Any:
+        return state
 
     def log_probs(self, state: Any) -> Float[Tensor, "n v"]:
         log_probs = self.stepper.log_probs(state)

@@ -427,6 +427,7 @@ class Loop:
             best=best,
             last=run.folder_of(state.step) if run else None,
             run=run.path if run else None,
+            what_next=self.task.what_next,
         )
 
 

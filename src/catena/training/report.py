@@ -71,6 +71,8 @@ class Outcome:
     best: Path | None
     last: Path | None
     run: Path | None
+    what_next: tuple[str, ...] = ("evaluate RUN FILE", "predict RUN FILE")
+    """Commands that the model is good for now, with RUN where its folder goes."""
 
     @property
     def interrupted(self) -> bool:
@@ -275,7 +277,8 @@ def ending(outcome: Outcome) -> list[str]:
     if outcome.run is not None and outcome.interrupted:
         lines.append(f"to go on: catena resume {outcome.run}")
     elif outcome.run is not None:
-        lines.append(f"next: catena evaluate {outcome.run} FILE, or catena predict {outcome.run} FILE")
+        commands = [f"catena {words.replace('RUN', str(outcome.run))}" for words in outcome.what_next]
+        lines.append(f"next: {', or '.join(commands)}")
     return lines
 
 

@@ -14,6 +14,8 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from catena.training.report import Outcome
+
 Batch = Any
 """Whatever a task makes of a batch: handed from :meth:`EpochPlan.batch` to :meth:`Task.loss` unread."""
 
@@ -59,6 +61,9 @@ class Task(ABC):
 
     What :meth:`loss` draws from torch's global generators (dropout) is repeated exactly by a resumed run.
     """
+
+    what_next: tuple[str, ...] = Outcome.what_next
+    """Commands that the trained model is good for, told when training ends."""
 
     @property
     @abstractmethod

@@ -21,7 +21,6 @@ from catena.decoding.settings import SearchLimits
 from catena.decoding.stepper import Stepper
 from catena.decoding.without import Without
 from catena.errors import ConfigError, DataError
-from catena.structure.automaton.regex import from_regex
 from catena.tasks.lm.encoding import LmEncoding
 from catena.tasks.lm.predictor import LmPredictor
 
@@ -141,15 +140,20 @@ class Writer:
 def acceptor_of(wishes: Wishes, encoding: LmEncoding) -> Acceptor:
     """The set of sequences that fulfil the wishes."""
     v = len(encoding.vocabulary)
-    parts: list[Acceptor] = [MachineAcceptor(with_phrase(_phrase(text, encoding), v), v) for text in wishes.words]
+    parts: list[Acceptor] = []
+    if wishes.words:
+        wanted = [MachineAcceptor(with_phrase(_phrase(text, encoding), v), v) for text in wishes.words]
+        parts.append(All(wanted, in_turn=True))
     if wishes.without:
         unwanted = [_phrase(text, encoding) for text in wishes.without]
         parts.append(MachineAcceptor(without_phrases(unwanted, v), v))
     if wishes.pattern is not None:
+        from catena.structure.automaton.regex import from_regex  # seconds to import, and seldom wanted
+
         first, later = pieces(encoding)
         alphabet = sorted(set().union(*first, *later))
         parts.append(PieceAcceptor(from_regex(wishes.pattern, alphabet), later, first))
-    return parts[0] if len(parts) == 1 else All(parts, in_turn=len(parts) == len(wishes.words))
+    return parts[0] if len(parts) == 1 else All(parts)
 
 
 def pieces(encoding: LmEncoding) -> tuple[list[str], list[str]]:

@@ -16,7 +16,7 @@ from catena.tasks.application import Trained
 from catena.tasks.lm.dataset import Dataset, Part
 from catena.tasks.lm.encoding import LmEncoding
 from catena.tasks.lm.scoring import judge
-from catena.tasks.lm.settings import METRICS, LmConfig, NgramSettings
+from catena.tasks.lm.settings import METRICS, WHAT_NEXT, LmConfig, NgramSettings
 from catena.training.report import Evaluated, LinesReporter, Outcome, Progress, Reporter, Started, Together
 from catena.training.run import RunFolder
 from catena.training.state import TrainingState
@@ -62,7 +62,7 @@ def train_ngram(config: LmConfig, data: Dataset, run: RunFolder, reporter: Repor
     progress = Progress(1, 1, 1, scores["nats_per_token"], 0.0, data.train.tokens / max(seconds, 1e-9), 0.0)
     both.evaluated(Evaluated(progress, scores, METRICS[0], True, ()))
     folder = written.folder
-    both.finished(Outcome("max_steps", 1, seconds, METRICS[0], 1, scores, folder, folder, run.path))
+    both.finished(Outcome("max_steps", 1, seconds, METRICS[0], 1, scores, folder, folder, run.path, WHAT_NEXT))
     both.close()
     return Trained(run.path, METRICS[0], scores, test)
 

@@ -124,6 +124,9 @@ class LmEvaluation(Config):
 METRICS = ("perplexity", "nats_per_token", "bits_per_character", "bits_per_byte")
 """The scores of a language model that are better when they are smaller."""
 
+WHAT_NEXT = ("generate RUN", "score RUN FILE")
+"""What one does with a language model that is trained."""
+
 SUGGESTED: dict[str, dict[str, Any]] = {
     "rnn": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
     "lstm": {"optimizer": "adam", "learning_rate": 0.002, "clip_norm": 1.0},

@@ -19,7 +19,7 @@ from catena.randomness import Randomness
 from catena.tasks.lm.batches import ContiguousEpoch, LmBatch, SentenceEpoch, WindowEpoch, as_stream
 from catena.tasks.lm.dataset import Dataset, Part
 from catena.tasks.lm.scoring import Judged, judge
-from catena.tasks.lm.settings import METRICS, LmConfig, ObjectiveSettings
+from catena.tasks.lm.settings import METRICS, WHAT_NEXT, LmConfig, ObjectiveSettings
 from catena.training.task import EpochPlan, Evaluation, LossOutput, Task
 
 CONFIG = "config.toml"
@@ -79,6 +79,8 @@ class LmTask(Task):
 
 class NextTokenTask(LmTask):
     """A language model that predicts the next token."""
+
+    what_next = WHAT_NEXT
 
     def __init__(
         self,
@@ -144,6 +146,8 @@ class NextTokenTask(LmTask):
 
 class MaskedTask(LmTask):
     """A model that guesses hidden tokens."""
+
+    what_next = ("train classify FILE --pretrained RUN",)
 
     def __init__(
         self,

@@ -72,7 +72,7 @@ def measure_flow(
     *,
     looks: int = 3,
 ) -> GradientFlow:
-    """Run the encoder one step after another and follow the gradient of the last position back.
+    """Run the encoder, step by step where it recurs, and follow the gradient of the last position back.
 
     Args:
         x: what the encoder reads, without padding.
@@ -87,8 +87,9 @@ def measure_flow(
     x = x.detach().requires_grad_()
     with torch.enable_grad(), _watched(recurrences) as seen:
         state = encoder.begin(x.shape[0], x.device, x.dtype)
-        for at in range(x.shape[1]):
-            y, state = encoder.continue_(x[:, at : at + 1], state)
+        # Caches of other encoders keep no gradient from step to step, so those read all at once.
+        for chunk in x.split(1 if recurrences else x.shape[1], dim=1):
+            y, state = encoder.continue_(chunk, state)
         states = [step.after for steps in seen.values() for step in steps]
         slopes = torch.autograd.grad(loss(y[:, -1]), [x, *states], materialize_grads=True)
     norms = slopes[0].norm(dim=-1).mean(dim=0).flip(0)
