@@ -245,9 +245,9 @@ def ctc_growth(over: str) -> Callable[[int], Run]:
     return at
 
 
-structure.GROWTH["alignment, over s = t (says s t: 2)"] = (alignment_growth, [128, 256, 512, 1024], "n")
-structure.GROWTH["ctc, over t (says t: 1)"] = (ctc_growth("t"), [256, 512, 1024, 2048], "t")
-structure.GROWTH["ctc, over s (says s: 1)"] = (ctc_growth("s"), [64, 128, 256, 512], "s")
+structure.GROWTH["alignment, over s = t (says s t: 2)"] = (alignment_growth, [128, 256, 512, 1024], "n", lambda n: n**2)
+structure.GROWTH["ctc, over t (says t: 1)"] = (ctc_growth("t"), [256, 512, 1024, 2048], "t", lambda t: t)
+structure.GROWTH["ctc, over s (says s: 1)"] = (ctc_growth("s"), [64, 128, 256, 512], "s", lambda s: s + 32)
 
 
 if __name__ == "__main__":

@@ -293,14 +293,19 @@ def minimal_growth(n: int) -> Run:
 
 
 structure.GROWTH["edit lattice, sum and gradient over its length (says arcs¹)"] = (
-    lattice_growth, [480, 960, 1920, 3840], "t"
+    lattice_growth, [480, 960, 1920, 3840], "t", lambda t: t
 )  # fmt: skip
 structure.GROWTH["edit lattice, composition over its length (says arcs¹)"] = (
-    composition_growth, [480, 960, 1920, 3840], "t"
+    composition_growth, [480, 960, 1920, 3840], "t", lambda t: t
 )  # fmt: skip
-structure.GROWTH["cyclic total, over the states of a component (says m³)"] = (closure_growth, [64, 128, 256, 512], "m")
+structure.GROWTH["cyclic total, over the states of a component (says m³)"] = (
+    closure_growth,
+    [64, 128, 256, 512],
+    "m",
+    lambda m: m**3,
+)
 structure.GROWTH["lexicon, smallest machine over its words (says arcs · log arcs)"] = (
-    minimal_growth, [2500, 5000, 10000, 20000], "n"
+    minimal_growth, [2500, 5000, 10000, 20000], "n", lambda n: n * math.log(n)
 )  # fmt: skip
 
 

@@ -126,8 +126,8 @@ def chain_growth(over: str) -> Callable[[int], Run]:
     return at
 
 
-GROWTH["chain, over t (says t¹)"] = (chain_growth("t"), [512, 1024, 2048, 4096, 8192], "t")
-GROWTH["chain, over k (says k²)"] = (chain_growth("k"), [128, 256, 512, 1024], "k")
+GROWTH["chain, over t (says t¹)"] = (chain_growth("t"), [512, 1024, 2048, 4096, 8192], "t", lambda t: t)
+GROWTH["chain, over k (says k²)"] = (chain_growth("k"), [128, 256, 512, 1024], "k", lambda k: k**2)
 
 
 # --- segmentations ----------------------------------------------------------------------------------------------------
@@ -171,8 +171,8 @@ def segment_growth(over: str) -> Callable[[int], Run]:
     return at
 
 
-GROWTH["semimarkov, over t (says t¹)"] = (segment_growth("t"), [64, 128, 256, 512], "t")
-GROWTH["semimarkov, over m (says m¹)"] = (segment_growth("m"), [32, 64, 128, 256], "m")
+GROWTH["semimarkov, over t (says t¹)"] = (segment_growth("t"), [64, 128, 256, 512], "t", lambda t: t)
+GROWTH["semimarkov, over m (says m¹)"] = (segment_growth("m"), [32, 64, 128, 256], "m", lambda m: m + 4)
 
 
 if __name__ == "__main__":

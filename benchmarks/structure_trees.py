@@ -186,11 +186,26 @@ def low_rank_growth(over: str) -> Callable[[int], Run]:
     return at
 
 
-structure.GROWTH["tree, span trees over t (says t³)"] = (tree_growth, [64, 128, 256, 512], "t")
-structure.GROWTH["pcfg, over t (says t³)"] = (grammar_growth("t"), [80, 160, 320], "t")
-structure.GROWTH["pcfg, over symbols (says n s²)"] = (grammar_growth("n"), [24, 48, 96], "n")
-structure.GROWTH["low-rank pcfg, over t (says t³)"] = (low_rank_growth("t"), [80, 160, 320], "t")
-structure.GROWTH["low-rank pcfg, over rank (says r)"] = (low_rank_growth("r"), [1024, 2048, 4096], "r")
+structure.GROWTH["tree, span trees over t (says t³)"] = (tree_growth, [64, 128, 256, 512], "t", lambda t: t**3 + t**2)
+structure.GROWTH["pcfg, over t (says t³ n² + t² n s²)"] = (
+    grammar_growth("t"),
+    [80, 160, 320],
+    "t",
+    lambda t: t**3 * 10**2 + t**2 * 10 * 20**2,
+)
+structure.GROWTH["pcfg, over symbols (says t³ n² + t² n s²)"] = (
+    grammar_growth("n"),
+    [24, 48, 96],
+    "n",
+    lambda n: 20**3 * n**2 + 20**2 * n * (2 * n) ** 2,
+)
+structure.GROWTH["low-rank pcfg, over t (says t³ r + t² r s)"] = (
+    low_rank_growth("t"),
+    [80, 160, 320],
+    "t",
+    lambda t: t**3 * 32 + t**2 * 32 * 32,
+)
+structure.GROWTH["low-rank pcfg, over rank (says r)"] = (low_rank_growth("r"), [1024, 2048, 4096], "r", lambda r: r)
 
 
 if __name__ == "__main__":
