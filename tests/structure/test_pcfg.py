@@ -333,3 +333,19 @@ def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
             assert torch.allclose(grammar.total(Expectation2(), value, grammar), torch.stack(expected))
             both = grammar.total(Product(Log(), KBest(3)))
             assert torch.allclose(both, torch.cat((log_z[None], grammar.topk(3).scores)))
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_scores_of_spans_that_rows_share_are_those_of_each_row(backend: str) -> None:
+    draw, lengths = Case(seed=4).draw, torch.tensor([4, 3])
+    dense = PCFG(draw(2, 4, 2), draw(2, 4, 4), draw(4), draw(4, 4, 2), lengths)
+    low_rank = LowRankPCFG(
+        draw(2, 4, 2), draw(2, 3), draw(3, 4), draw(3, 4), draw(4), draw(4, 4, 2), draw(1, 4, 4, 3), lengths=lengths
+    )
+    with use_backend(backend):
+        for grammar in (dense, low_rank):
+            each = grammar._spread_over(grammar.batch_shape)
+            assert torch.allclose(grammar.marginals(), each.marginals())
+            assert torch.equal(grammar.argmax(), each.argmax())
+            assert torch.equal(grammar.topk(3).members, each.topk(3).members)
+        assert torch.allclose(low_rank.rank_marginals(), low_rank._spread_over(torch.Size((2,))).rank_marginals())

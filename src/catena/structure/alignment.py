@@ -34,7 +34,17 @@ from catena.structure.alignment_operations import (
     steps_of,
 )
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK, fits_batch, uniform_numbers
+from catena.structure.base import (
+    SemiringProgram,
+    Structured,
+    TopK,
+    check_count,
+    check_floating,
+    check_members,
+    checked_lengths,
+    fits_batch,
+    uniform_numbers,
+)
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Log, Semiring
 
@@ -79,6 +89,9 @@ class Alignment(SemiringProgram):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, self.substitutions.new_zeros(1, 1))
         self._check_shapes()
+        check_floating(self.score_tensors())
+        for name, most in zip(("source_lengths", "target_lengths"), self.substitutions.shape[-2:], strict=True):
+            object.__setattr__(self, name, checked_lengths(name, getattr(self, name), most))
         if constraint is not None:
             for name, scores in constraint.applied(*self._spread_over(self.batch_shape).score_tensors()).items():
                 object.__setattr__(self, name, scores)
@@ -170,6 +183,9 @@ class Alignment(SemiringProgram):
         assert substitutions is not None
         return Alignment(substitutions, insertions, deletions, self.source_lengths, self.target_lengths)
 
+    def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
+        return self._source_lengths(), self._target_lengths()
+
     def from_parts(self, value: Tensor) -> Alignment:
         if value.dim() < 2 or value.shape[-2:] != self.substitutions.shape[-2:]:
             raise ShapeError(
@@ -184,6 +200,7 @@ class Alignment(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def score(self, y: Int[Tensor, "*batch n"]) -> Float[Tensor, "*batch"]:
+        check_members(y, self.batch_shape, {"n": None})
         steps = steps_of(y)
         substituted, inserted, deleted = (look_up(x, steps.i, steps.j) for x in self.score_tensors())
         picked = torch.where(y == SUBSTITUTE, substituted, torch.where(y == INSERT, inserted, deleted))
@@ -241,6 +258,7 @@ class Alignment(SemiringProgram):
         return best(*self._rows()).reshape(*self.batch_shape, -1)
 
     def topk(self, k: int) -> TopK:
+        check_count("k", k, 1)
         if not kernels_serve(*self.score_tensors()):
             return super().topk(k)
         from catena.kernels.alignment_search import top
@@ -251,6 +269,7 @@ class Alignment(SemiringProgram):
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch m"]:
+        check_count("n", n, 0)
         if not kernels_serve(*self.score_tensors()):
             return super().sample(n, generator)
         from catena.kernels.alignment_search import sample
@@ -314,7 +333,7 @@ class Alignment(SemiringProgram):
     def _lengths(self, lengths: Tensor | None, most: int) -> Tensor:
         if lengths is None:
             return torch.full(self.batch_shape, most, device=self.substitutions.device)
-        return lengths.to(torch.int64).expand(self.batch_shape)
+        return lengths.expand(self.batch_shape)
 
     def _check_shapes(self) -> None:
         if self.substitutions.dim() < 2:

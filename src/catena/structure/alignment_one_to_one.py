@@ -23,7 +23,17 @@ from catena.shapes import mask_from_lengths
 from catena.structure.alignment_constraints import hits
 from catena.structure.alignment_operations import behind_zero, look_up, skewed
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK, fits_batch, uniform_numbers
+from catena.structure.base import (
+    SemiringProgram,
+    Structured,
+    TopK,
+    check_count,
+    check_floating,
+    check_members,
+    checked_lengths,
+    fits_batch,
+    uniform_numbers,
+)
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Log, Semiring
 
@@ -115,6 +125,9 @@ class OneToOne(SemiringProgram):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, self.scores.new_zeros(size))
         self._check_shapes()
+        check_floating(self.score_tensors())
+        for name, most in zip(("source_lengths", "target_lengths"), self.scores.shape[-2:], strict=True):
+            object.__setattr__(self, name, checked_lengths(name, getattr(self, name), most))
         if constraint is not None:
             for name, scores in constraint.applied(*self._spread_over(self.batch_shape).score_tensors()).items():
                 object.__setattr__(self, name, scores)
@@ -136,6 +149,9 @@ class OneToOne(SemiringProgram):
         assert scores is not None
         return OneToOne(scores, source_gaps, target_gaps, self.source_lengths, self.target_lengths)
 
+    def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
+        return self._source_lengths(), self._target_lengths()
+
     def from_parts(self, value: Tensor) -> OneToOne:
         if value.dim() < 2 or value.shape[-2:] != self.scores.shape[-2:]:
             raise ShapeError(
@@ -149,7 +165,8 @@ class OneToOne(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def score(self, y: Int[Tensor, "*batch s"]) -> Float[Tensor, "*batch"]:
-        t = self.scores.shape[-1]
+        s, t = self.scores.shape[-2:]
+        check_members(y, self.batch_shape, {"s": s})
         scores, source_gaps, target_gaps = self.score_tensors()
         real_source = mask_from_lengths(self._source_lengths(), y.shape[-1])
         real_target = mask_from_lengths(self._target_lengths(), t)
@@ -165,6 +182,7 @@ class OneToOne(SemiringProgram):
         return torch.where(in_order, total, NEVER)
 
     def parts(self, y: Int[Tensor, "*batch s"]) -> Float[Tensor, "*batch s t"]:
+        check_members(y, self.batch_shape, {"s": self.scores.shape[-2]})
         columns = torch.arange(self.scores.shape[-1], device=y.device)
         return (y[..., None] == columns).to(self.scores.dtype)
 
@@ -191,6 +209,7 @@ class OneToOne(SemiringProgram):
         return best(*self._rows()).reshape(self.scores.shape[:-1])
 
     def topk(self, k: int) -> TopK:
+        check_count("k", k, 1)
         if not kernels_serve(*self.score_tensors()):
             return super().topk(k)
         from catena.kernels.alignment_one_to_one_search import top
@@ -201,6 +220,7 @@ class OneToOne(SemiringProgram):
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch s"]:
+        check_count("n", n, 0)
         if not kernels_serve(*self.score_tensors()):
             return super().sample(n, generator)
         from catena.kernels.alignment_one_to_one_search import sample
@@ -264,7 +284,7 @@ class OneToOne(SemiringProgram):
     def _or_all(self, lengths: Tensor | None, most: int) -> Tensor:
         if lengths is None:
             return torch.full(self.batch_shape, most, device=self.scores.device)
-        return lengths.to(torch.int64).expand(self.batch_shape)
+        return lengths.expand(self.batch_shape)
 
     def _check_shapes(self) -> None:
         *batch, s, t = self.scores.shape

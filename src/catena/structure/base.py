@@ -21,7 +21,7 @@ Knows no parameters, no devices and no kernels.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import torch
@@ -78,6 +78,10 @@ class Structured(ABC):
     def from_parts(self: S, value: Tensor) -> S:
         """A structure whose score of ``y`` adds up ``value``, shaped like the marginals, over its parts."""
 
+    def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
+        """What says, beside the scores, which members there are: lengths, masks, targets."""
+        return ()
+
     @abstractmethod
     def log_partition(self) -> Float[Tensor, "*batch"]:
         """log Z, the log of the summed weights of all members, in nats; -inf where none is possible."""
@@ -131,7 +135,7 @@ class Structured(ABC):
 
         +inf where q lacks a member of p.
         """
-        mine, theirs = self._wide(), self._same_kind(other)._wide()
+        mine, theirs = self._wide(), self._same_members(other)._wide()
         mean = mine._log_partition_and_mean(theirs)[1]
         return self._narrow(torch.where(mean == NEVER, -NEVER, _or_zero(theirs.log_partition()) - _or_zero(mean)))
 
@@ -140,7 +144,7 @@ class Structured(ABC):
 
         +inf where q lacks a member.
         """
-        mine, theirs = self._wide(), self._same_kind(other)._wide()
+        mine, theirs = self._wide(), self._same_members(other)._wide()
         log_z, my_mean = mine._log_partition_and_mean(mine)
         mean = mine._log_partition_and_mean(theirs)[1]
         gap = (my_mean - _or_zero(mean)) + (_or_zero(theirs.log_partition()) - _or_zero(log_z))
@@ -234,7 +238,21 @@ class Structured(ABC):
             raise ShapeError(
                 f"both distributions must be of one kind, but they are {type(self).__name__} and {type(other).__name__}"
             )
+        for a, b, rank in zip(self.score_tensors(), other.score_tensors(), self.ranks, strict=True):
+            if a is not None and b is not None and a.shape[a.dim() - rank :] != b.shape[b.dim() - rank :]:
+                raise ShapeError(
+                    f"scores of both must be of one size, but their shapes are {list(a.shape)} and {list(b.shape)}"
+                )
         return other
+
+    def _same_members(self: S, other: Structured) -> S:
+        found = self._same_kind(other)
+        for mine, theirs in zip(self.extent(), found.extent(), strict=True):
+            if can_look_at(mine) and can_look_at(theirs) and not bool((mine == theirs).all()):
+                raise ShapeError(
+                    "both distributions must be over the same members, but their lengths, masks or targets differ"
+                )
+        return found
 
     def _wide(self: S) -> S:
         """In float64, for differences of large numbers."""
@@ -269,16 +287,18 @@ class SemiringProgram(Structured):
         return self.member(pull(torch.ones_like(best)))
 
     def topk(self, k: int) -> TopK:
+        check_count("k", k, 1)
         scores, pull = self._pullback(KBest(k))
         basis = torch.eye(k, dtype=scores.dtype, device=scores.device)
         basis = basis.reshape(k, k, *(1 for _ in self.batch_shape)).expand(k, *scores.shape)
         return TopK(scores, torch.stack([self.member(pull(one)) for one in basis]))
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
+        check_count("n", n, 0)
         size = sum(x.numel() for x in self._spread_over(self.batch_shape).score_tensors() if x is not None)
         together = max(1, min(n, SAMPLED_TOGETHER // max(size, 1)))
         drawn = []
-        for first in range(0, n, together):
+        for first in range(0, max(n, 1), together):
             copies = self._spread_over(torch.Size((min(together, n - first), *self.batch_shape)))
             log_z, pull = copies._pullback(Sampling(generator))
             drawn.append(copies.member(pull(torch.ones_like(log_z))))
@@ -359,3 +379,54 @@ def fits_batch(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:
         return False
     # Axis by axis from the last: torch.compile finds slices of sizes unequal where some are symbols.
     return all(shape[-i] == whole[-i] or (i > own and shape[-i] == 1) for i in range(1, len(shape) + 1))
+
+
+def checked_lengths(name: str, lengths: Int[Tensor, "*batch"] | None, most: int) -> Int[Tensor, "*batch"] | None:
+    """Lengths as int64, none of them below 0 or above ``most``: a kernel would read beyond the scores.
+
+    Where their numbers cannot be looked at (on another device, in torch.compile, in torch.func) they are clamped.
+    """
+    if lengths is None:
+        return None
+    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype is torch.bool:
+        raise ShapeError(f"{name} must be whole numbers, but their dtype is {lengths.dtype}: make them int64")
+    lengths = lengths.to(torch.int64)
+    if not can_look_at(lengths):
+        return lengths.clamp(0, most)
+    if lengths.numel():
+        least, largest = (int(x) for x in lengths.aminmax())
+        if least < 0 or largest > most:
+            wrong = least if least < 0 else largest
+            raise ShapeError(f"{name} must lie from 0 to {most}, the number of positions there are, but one is {wrong}")
+    return lengths
+
+
+def can_look_at(x: Shaped[Tensor, "..."]) -> bool:
+    """Whether a check may read the numbers of a tensor: not of another device, in torch.compile or in torch.func."""
+    if torch.compiler.is_compiling() or x.device.type != "cpu":
+        return False
+    return not torch._C._are_functorch_transforms_active() and torch._C._len_torch_dispatch_stack() == 0
+
+
+def check_members(y: Shaped[Tensor, "..."], batch: Sequence[int], own: Mapping[str, int | None]) -> None:
+    """Raise unless members end in the batch axes and their own, which may be of any size where it is None."""
+    whole = (*batch, *own.values())
+    ends = y.shape[max(0, y.dim() - len(whole)) :]
+    if len(ends) < len(whole) or any(b is not None and a != b for a, b in zip(ends, whole, strict=True)):
+        named = ", ".join([*map(str, batch), *(name if n is None else f"{name} = {n}" for name, n in own.items())])
+        raise ShapeError(f"members must end in the axes [{named}], but their shape is {list(y.shape)}")
+
+
+def check_count(name: str, count: int, least: int) -> None:
+    """Raise where fewer members are asked for than can be."""
+    if count < least:
+        raise ValueError(f"{name}, the number of members, must be at least {least}, but it is {count}")
+
+
+def check_floating(tensors: Sequence[Shaped[Tensor, "..."] | None]) -> None:
+    """Raise where scores are no floating-point numbers: a logarithm would be cut to a whole number."""
+    for x in tensors:
+        if x is not None and not x.is_floating_point():
+            raise ShapeError(
+                f"scores must be floating-point numbers, but their dtype is {x.dtype}: call .float() first"
+            )

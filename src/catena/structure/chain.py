@@ -16,11 +16,22 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from catena.errors import ShapeError
+from catena.errors import DataError, ShapeError
 from catena.numerics import NEVER
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK, fits_batch, uniform_numbers
+from catena.structure.base import (
+    SemiringProgram,
+    Structured,
+    TopK,
+    can_look_at,
+    check_count,
+    check_floating,
+    check_members,
+    checked_lengths,
+    fits_batch,
+    uniform_numbers,
+)
 from catena.structure.constraints import ChainConstraint, Impossible, check_possible
 from catena.structure.semirings import Log, Semiring
 
@@ -65,7 +76,9 @@ class LinearChain(SemiringProgram):
     ranks: ClassVar[tuple[int, ...]] = (2, 2, 1, 1, 3)
 
     def __post_init__(self, constraint: ChainConstraint | None, impossible: Impossible) -> None:
+        check_floating(self.score_tensors())
         self._check_shapes()
+        object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.emissions.shape[-2]))
         if constraint is not None:
             for name, scores in constraint.applied(self.emissions, self.transitions, self.start, self.end).items():
                 object.__setattr__(self, name, scores)
@@ -120,6 +133,9 @@ class LinearChain(SemiringProgram):
         assert emissions is not None
         return LinearChain(emissions, transitions, start, end, steps, self.lengths, self.mask)
 
+    def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
+        return (self.real(),)
+
     def from_parts(self, value: Tensor) -> LinearChain:
         if value.dim() < 2 or value.shape[-2:] != self.emissions.shape[-2:]:
             raise ShapeError(
@@ -144,8 +160,8 @@ class LinearChain(SemiringProgram):
             from catena.kernels.chain_score import score
 
             return score(*self._rows(), self._closed(y)).reshape(self.batch_shape)
+        tags = self._known(y)
         real = self.real().expand(y.shape)
-        tags = torch.where(real, y, 0).clamp_min(0)
         before = self._tags_before(tags, real)
         has_before = real & (before >= 0)
         before = before.clamp_min(0)
@@ -163,6 +179,7 @@ class LinearChain(SemiringProgram):
         return torch.where(impossible, NEVER, torch.where(real, picked, 0.0).sum(-1))
 
     def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t k"]:
+        check_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
         tags = torch.arange(self.emissions.shape[-1], device=y.device)
         return ((y[..., None] == tags) & self.real()[..., None]).to(self.emissions.dtype)
 
@@ -190,6 +207,7 @@ class LinearChain(SemiringProgram):
         return self._in_place(best(*self._rows()))
 
     def topk(self, k: int) -> TopK:
+        check_count("k", k, 1)
         if not kernels_serve(*self.score_tensors()):
             return super().topk(k)
         from catena.kernels.chain_search import top
@@ -200,6 +218,7 @@ class LinearChain(SemiringProgram):
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch t"]:
+        check_count("n", n, 0)
         if not kernels_serve(*self.score_tensors()):
             return super().sample(n, generator)
         from catena.kernels.chain_search import sample
@@ -267,17 +286,17 @@ class LinearChain(SemiringProgram):
         elif self.lengths is None:
             lengths = torch.full(batch, t)
         else:
-            lengths = self.lengths.to(torch.int64).expand(batch)
+            lengths = self.lengths.expand(batch)
         tables = emissions.new_zeros(k, k) if self.transitions is None else self.transitions
         if steps is None:
-            tables = _grouped(tables, batch, (k, k))
+            tables = _grouped(tables.to(emissions.dtype), batch, (k, k))
         else:
-            tables = (tables[..., None, :, :] + steps).expand(*batch, t, k, k).reshape(-1, t, k, k)
+            tables = (tables[..., None, :, :] + steps).to(emissions.dtype).expand(*batch, t, k, k).reshape(-1, t, k, k)
         start = emissions.new_zeros(k) if self.start is None else self.start
         end = emissions.new_zeros(k) if self.end is None else self.end
         if start.dim() > 1 or end.dim() > 1:
             start, end = start.expand(*batch, k), end.expand(*batch, k)
-        start, end = _grouped(start, batch, (k,)), _grouped(end, batch, (k,))
+        start, end = (_grouped(x.to(emissions.dtype), batch, (k,)) for x in (start, end))
         if len(batch) == 1:
             return emissions, tables, start, end, lengths
         return emissions.reshape(-1, t, k), tables, start, end, lengths.reshape(-1)
@@ -307,6 +326,15 @@ class LinearChain(SemiringProgram):
         if self.lengths is not None:
             real = real & mask_from_lengths(self.lengths, shape[-1])
         return real if self.mask is None else real & self.mask
+
+    def _known(self, y: Tensor) -> Tensor:
+        """Tags that can be looked up: 0 where there is none."""
+        t, k = self.emissions.shape[-2:]
+        check_members(y, self.batch_shape, {"t": t})
+        tags = torch.where(self.real(), y, 0)
+        if can_look_at(tags) and bool((tags >= k).any()):
+            raise DataError(f"tags must lie below their number, {k}, but one is {int(tags.max())}")
+        return tags.clamp(0, k - 1)
 
     def _tags_before(self, tags: Tensor, real: Tensor) -> Tensor:
         """At each position the tag of the nearest real position before it; -1 where there is none."""

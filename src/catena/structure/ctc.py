@@ -17,12 +17,23 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from catena.errors import ShapeError
+from catena.errors import DataError, ShapeError
 from catena.kernels.ops import wants_gradient
 from catena.numerics import NEVER
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK, fits_batch, uniform_numbers
+from catena.structure.base import (
+    SemiringProgram,
+    Structured,
+    TopK,
+    can_look_at,
+    check_count,
+    check_floating,
+    check_members,
+    checked_lengths,
+    fits_batch,
+    uniform_numbers,
+)
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Log, Semiring
 
@@ -80,7 +91,11 @@ class CTC(SemiringProgram):
     ranks: ClassVar[tuple[int, ...]] = (2,)
 
     def __post_init__(self, constraint: FrameConstraint | None, impossible: Impossible) -> None:
+        check_floating(self.score_tensors())
         self._check_shapes()
+        for name, most in (("lengths", self.emissions.shape[-2]), ("target_lengths", self.targets.shape[-1])):
+            object.__setattr__(self, name, checked_lengths(name, getattr(self, name), most))
+        self._check_targets()
         if constraint is not None:
             object.__setattr__(self, "emissions", forbid("labels", self.emissions, constraint.labels))
             check_possible(self, impossible)
@@ -99,6 +114,12 @@ class CTC(SemiringProgram):
         assert emissions is not None
         return CTC(emissions, self.targets, self.lengths, self.target_lengths, self.blank)
 
+    def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
+        lengths, blank = self._target_lengths(), torch.tensor(self.blank)
+        targets = torch.where(mask_from_lengths(lengths, self.targets.shape[-1]), self._targets(), self.blank)
+        missing = self.emissions.shape[-2] - targets.shape[-1]  # targets may be padded to any width
+        return self._lengths(), lengths, blank, torch.nn.functional.pad(targets, (0, missing), value=self.blank)
+
     def from_parts(self, value: Tensor) -> CTC:
         if value.dim() < 2 or value.shape[-2:] != self.emissions.shape[-2:]:
             raise ShapeError(
@@ -112,6 +133,7 @@ class CTC(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
+        check_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
         real = self.real().expand(y.shape)
         labelled = (y >= 0) & (y < self.emissions.shape[-1])
         labels = torch.where(real & labelled, y, 0)
@@ -127,6 +149,7 @@ class CTC(SemiringProgram):
         return torch.where(whole, torch.where(real, picked, 0.0).sum(-1), NEVER)
 
     def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t v"]:
+        check_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
         labels = torch.arange(self.emissions.shape[-1], device=y.device)
         return ((y[..., None] == labels) & self.real()[..., None]).to(self.emissions.dtype)
 
@@ -172,6 +195,7 @@ class CTC(SemiringProgram):
         return best(*self._rows(), self.blank).reshape(self.emissions.shape[:-1])
 
     def topk(self, k: int) -> TopK:
+        check_count("k", k, 1)
         if not kernels_serve(self.emissions):
             return super().topk(k)
         from catena.kernels.alignment_ctc_search import top
@@ -182,6 +206,7 @@ class CTC(SemiringProgram):
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch t"]:
+        check_count("n", n, 0)
         if not kernels_serve(self.emissions):
             return super().sample(n, generator)
         from catena.kernels.alignment_ctc_search import sample
@@ -274,7 +299,20 @@ class CTC(SemiringProgram):
     def _or_all(self, lengths: Tensor | None, most: int) -> Tensor:
         if lengths is None:
             return torch.full(self.batch_shape, most, device=self.emissions.device)
-        return lengths.to(torch.int64).expand(self.batch_shape)
+        return lengths.expand(self.batch_shape)
+
+    def _check_targets(self) -> None:
+        if not can_look_at(self.targets):
+            return
+        v, targets = self.emissions.shape[-1], self.targets
+        wrong = (targets < 0) | (targets >= v) | (targets == self.blank)
+        if self.target_lengths is not None:
+            wrong = wrong & mask_from_lengths(self.target_lengths, targets.shape[-1])
+        if bool(wrong.any()):
+            one = int(targets.expand(wrong.shape)[wrong][0])
+            raise DataError(
+                f"targets must be labels from 0 to {v - 1}, and not the blank {self.blank}, but one is {one}"
+            )
 
     def _check_shapes(self) -> None:
         if self.emissions.dim() < 2 or self.emissions.shape[-1] == 0:

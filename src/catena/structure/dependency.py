@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER, log_sum_exp, masked_softmax
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
-from catena.structure.base import Structured, TopK
+from catena.structure.base import Structured, TopK, check_count, check_floating, check_members, checked_lengths
 from catena.structure.constraints import Impossible, check_possible, forbid
 
 T = TypeVar("T", bound="DependencyTree")
@@ -89,7 +89,9 @@ class DependencyTree(Structured):
     ranks: ClassVar[tuple[int, ...]] = (2, 3)
 
     def __post_init__(self, constraint: ArcConstraint | None, impossible: Impossible) -> None:
+        check_floating(self.score_tensors())
         self._check_shapes()
+        object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.arcs.shape[-1] - 1))
         if constraint is not None:
             self._apply(constraint)
             check_possible(self, impossible)
@@ -121,6 +123,9 @@ class DependencyTree(Structured):
         arcs, labels = tensors
         assert arcs is not None
         return self._like(arcs, labels)
+
+    def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
+        return (self.real(),)
 
     def from_parts(self: T, value: Tensor) -> T:
         own = self.arcs.shape[-2:] if self.labels is None else self.labels.shape[-3:]
@@ -191,6 +196,7 @@ class DependencyTree(Structured):
         return self._added(self.argmax())
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
+        check_count("n", n, 0)
         heads = self._sampled_heads(n, generator)
         return heads if self.labels is None else torch.stack((heads, self._sampled_labels(heads, generator)), -1)
 
@@ -274,6 +280,8 @@ class DependencyTree(Structured):
 
     def _split(self, y: Tensor) -> tuple[Tensor, Tensor | None]:
         """Heads, and labels where there are any."""
+        own = {"t": self.arcs.shape[-1] - 1}
+        check_members(y, self.batch_shape, own if self.labels is None else {**own, "head and label": 2})
         return (y, None) if self.labels is None else (y[..., 0], y[..., 1])
 
     def _added(self, y: Tensor) -> Tensor:

@@ -17,7 +17,16 @@ from torch import Tensor
 
 from catena.numerics import NEVER, log_sum_exp
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK, uniform_numbers
+from catena.structure.base import (
+    SemiringProgram,
+    Structured,
+    TopK,
+    check_count,
+    check_floating,
+    check_members,
+    checked_lengths,
+    uniform_numbers,
+)
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.parses import (
     check_grammar_shapes,
@@ -88,6 +97,8 @@ class LowRankPCFG(SemiringProgram):
         own = {"parents": (n, r), "lefts": (r, s), "rights": (r, s), "spans": (t, t, n), "rank_spans": (t, t, r)}
         given = {name: (getattr(self, name), axes) for name, axes in own.items()}
         check_grammar_shapes(self.words, self.roots, n, {**given, "lengths": (self.lengths, ())})
+        check_floating(self.score_tensors())
+        object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.words.shape[-2]))
         if constraint is not None:
             words, spans = with_constraint(constraint, self.words, self.spans, n)
             object.__setattr__(self, "words", words)
@@ -117,6 +128,9 @@ class LowRankPCFG(SemiringProgram):
         assert roots is not None
         return LowRankPCFG(words, parents, lefts, rights, roots, spans, rank_spans, self.lengths)
 
+    def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
+        return (self._lengths(),)
+
     def from_parts(self, value: Tensor) -> LowRankPCFG:
         words, spans = split_value(value, self.words, *self.sizes)
         rest = (self.parents, self.lefts, self.rights, self.roots)
@@ -135,6 +149,7 @@ class LowRankPCFG(SemiringProgram):
         return PCFG(self.words, rules, self.roots, self.spans, self.lengths)
 
     def score(self, y: Int[Tensor, "*batch m 4"]) -> Float[Tensor, "*batch"]:
+        check_members(y, self.batch_shape, {"m": None, "row": 4})
         t = self.words.shape[-2]
         nodes, rank = nodes_of(y, t), in_preorder(y, t)[..., 3]
         rest = score_of_words_roots_and_spans(nodes, self.words, self.roots, self.spans, self._lengths(), *self.sizes)
@@ -180,6 +195,7 @@ class LowRankPCFG(SemiringProgram):
         return SemiringProgram.topk(self._located(), k)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "k *batch m 4"]:
+        check_count("n", n, 0)
         if not self._kernels_serve():
             return SemiringProgram.sample(self._located(), n, generator)
         from catena.kernels.pcfg_low_rank_search import sample
@@ -235,11 +251,9 @@ class LowRankPCFG(SemiringProgram):
 
     def _located(self) -> LowRankPCFG:
         """With scores for the symbols and ranks of spans, 0 where it had none: their gradients say what is where."""
-        found = spans_or_zeros(self)
-        if found.rank_spans is not None:
-            return found
         t, r = self.words.shape[-2], self.parents.shape[-1]
-        return replace(found, rank_spans=self.words.new_zeros(*self.batch_shape, t, t, r))
+        rank_spans = self.words.new_zeros(()) if self.rank_spans is None else self.rank_spans
+        return replace(spans_or_zeros(self), rank_spans=rank_spans.expand(*self.batch_shape, t, t, r))
 
     def _kernels_serve(self) -> bool:
         return kernels_serve(*self.score_tensors()) and self.rank_spans is None

@@ -69,11 +69,10 @@ def split_value(
 
 
 def spans_or_zeros(grammar: G) -> G:
-    """The same grammar with scores for spans, 0 where it had none: their gradient says where symbols are."""
-    if grammar.spans is not None:
-        return grammar
+    """The same grammar with spans scored row by row, 0 where it had none: their gradient says where symbols are."""
     n, t = grammar.sizes[0], grammar.words.shape[-2]
-    return replace(grammar, spans=grammar.words.new_zeros(*grammar.batch_shape, t, t, n))
+    spans = grammar.words.new_zeros(()) if grammar.spans is None else grammar.spans
+    return replace(grammar, spans=spans.expand(*grammar.batch_shape, t, t, n))
 
 
 def with_constraint(
@@ -103,8 +102,8 @@ def score_of_words_roots_and_spans(
     )
     top, r = nodes.label[..., :1], roots.shape[-1]
     fits = fits.all(-1) & (top[..., 0] >= 0) & (top[..., 0] < r)
-    p = s - n
-    place = nodes.first.clamp_min(0) * p + (nodes.label - n).clamp(0, p - 1)
+    t, p = words.shape[-2:]
+    place = nodes.first.clamp(0, t - 1) * p + (nodes.label - n).clamp(0, p - 1)
     score = torch.where(word, look_up(words.flatten(-2), place), 0.0).sum(-1)
     score = score + look_up(roots, top.clamp(0, r - 1))[..., 0]
     if spans is not None:

@@ -20,7 +20,16 @@ from torch import Tensor
 
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK, uniform_numbers
+from catena.structure.base import (
+    SemiringProgram,
+    Structured,
+    TopK,
+    check_count,
+    check_floating,
+    check_members,
+    checked_lengths,
+    uniform_numbers,
+)
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.parses import (
     check_grammar_shapes,
@@ -85,6 +94,8 @@ class PCFG(SemiringProgram):
         check_grammar_shapes(
             self.words, self.roots, n, {name: (getattr(self, name), axes) for name, axes in own.items()}
         )
+        check_floating(self.score_tensors())
+        object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.words.shape[-2]))
         if constraint is not None:
             words, spans = with_constraint(constraint, self.words, self.spans, n)
             object.__setattr__(self, "words", words)
@@ -127,6 +138,9 @@ class PCFG(SemiringProgram):
         assert roots is not None
         return PCFG(words, rules, roots, spans, self.lengths)
 
+    def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
+        return (self._lengths(),)
+
     def from_parts(self, value: Tensor) -> PCFG:
         words, spans = split_value(value, self.words, *self.sizes)
         return PCFG(words, torch.zeros_like(self.rules), torch.zeros_like(self.roots), spans, self.lengths)
@@ -136,6 +150,7 @@ class PCFG(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def score(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch"]:
+        check_members(y, self.batch_shape, {"m": None, "triple": 3})
         nodes, s = nodes_of(y, self.words.shape[-2]), self.sizes[1]
         rest = score_of_words_roots_and_spans(nodes, self.words, self.roots, self.spans, self._lengths(), *self.sizes)
         labels = (nodes.label, nodes.label.gather(-1, nodes.left), nodes.label.gather(-1, nodes.right))
@@ -150,7 +165,9 @@ class PCFG(SemiringProgram):
         """How often each rule is used in a member, in the shape of :meth:`expected_rules`."""
         nodes, (n, s) = nodes_of(y, self.words.shape[-2]), self.sizes
         left, right = nodes.label.gather(-1, nodes.left), nodes.label.gather(-1, nodes.right)
-        place = torch.where(nodes.inner, (nodes.label * s + left) * s + right, n * s * s)
+        there = nodes.inner & (nodes.label >= 0) & (nodes.label < n) & (torch.minimum(left, right) >= 0)
+        there = there & (torch.maximum(left, right) < s)
+        place = torch.where(there, (nodes.label * s + left) * s + right, n * s * s)
         counts = torch.zeros(*y.shape[:-2], n * s * s + 1, dtype=self.words.dtype, device=y.device)
         counts = counts.scatter_add(-1, place, torch.ones_like(place, dtype=counts.dtype))
         return counts[..., :-1].unflatten(-1, (n, s, s))
@@ -181,6 +198,7 @@ class PCFG(SemiringProgram):
         return found.reshape(*self.batch_shape, *found.shape[1:])
 
     def topk(self, k: int) -> TopK:
+        check_count("k", k, 1)
         if not kernels_serve(*self.score_tensors()):
             return SemiringProgram.topk(spans_or_zeros(self), k)
         from catena.kernels.pcfg_top import top
@@ -191,6 +209,7 @@ class PCFG(SemiringProgram):
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "k *batch m 3"]:
+        check_count("n", n, 0)
         if not kernels_serve(*self.score_tensors()):
             return SemiringProgram.sample(spans_or_zeros(self), n, generator)
         from catena.kernels.pcfg_search import sample

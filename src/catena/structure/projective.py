@@ -20,7 +20,7 @@ from torch import Tensor
 
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.base import SemiringProgram, Structured, TopK, check_count
 from catena.structure.constraints import Impossible
 from catena.structure.dependency import ArcConstraint, DependencyTree
 from catena.structure.semirings import Log, Semiring
@@ -80,6 +80,7 @@ class ProjectiveTree(DependencyTree, SemiringProgram):
         return self._with_best_labels(self._heads_in_place(best(*self._best_rows(), self.single_root)))
 
     def topk(self, k: int) -> TopK:
+        check_count("k", k, 1)
         if not kernels_serve(*self.score_tensors()):
             return SemiringProgram.topk(self, k)
         from catena.kernels.eisner_search import top

@@ -18,7 +18,16 @@ from torch import Tensor
 from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, fits_batch, uniform_numbers
+from catena.structure.base import (
+    SemiringProgram,
+    Structured,
+    check_count,
+    check_floating,
+    check_members,
+    checked_lengths,
+    fits_batch,
+    uniform_numbers,
+)
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.segment_constraints import SegmentConstraint
 from catena.structure.semirings import Log, Semiring
@@ -58,7 +67,9 @@ class SemiMarkov(SemiringProgram):
     ranks: ClassVar[tuple[int, ...]] = (3, 2, 1, 1)
 
     def __post_init__(self, constraint: SegmentConstraint | None, impossible: Impossible) -> None:
+        check_floating(self.score_tensors())
         self._check_shapes()
+        object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.segments.shape[-3]))
         if constraint is not None:
             for name, scores in constraint.applied(self.segments, self.transitions).items():
                 object.__setattr__(self, name, scores)
@@ -103,6 +114,9 @@ class SemiMarkov(SemiringProgram):
         assert segments is not None
         return SemiMarkov(segments, transitions, start, end, self.lengths)
 
+    def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
+        return (self._lengths(),)
+
     def from_parts(self, value: Tensor) -> SemiMarkov:
         if value.dim() < 3 or value.shape[-3:] != self.segments.shape[-3:]:
             raise ShapeError(
@@ -116,6 +130,7 @@ class SemiMarkov(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def score(self, y: Int[Tensor, "*batch t 3"]) -> Float[Tensor, "*batch"]:
+        check_members(y, self.batch_shape, {"t": None, "triple": 3})
         t, m, k = self.segments.shape[-3:]
         begin, label = y[..., 0], y[..., 2]
         there = begin >= 0
@@ -164,6 +179,7 @@ class SemiMarkov(SemiringProgram):
         return best(*self._rows()).reshape(*self.segments.shape[:-2], 3)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch t 3"]:
+        check_count("n", n, 0)
         if not kernels_serve(*self.score_tensors()):
             return super().sample(n, generator)
         from catena.kernels.semimarkov_search import sample
@@ -222,7 +238,7 @@ class SemiMarkov(SemiringProgram):
         t = self.segments.shape[-3]
         if self.lengths is None:
             return torch.full(self.batch_shape, t, device=self.segments.device)
-        return self.lengths.to(torch.int64).clamp(0, t).expand(self.batch_shape)
+        return self.lengths.expand(self.batch_shape)
 
     def _places(self, y: Tensor) -> Tensor:
         """Where each triple lies in the flattened scores; -1 where it does not fit in."""

@@ -79,16 +79,16 @@ def tree_of_chart(chart: Shaped[Tensor, "*batch t t k"]) -> Int[Tensor, "*batch 
 def chart_of_tree(y: Int[Tensor, "*batch n c"], t: int, k: int) -> Bool[Tensor, "*batch t t k"]:
     """The inverse of :func:`tree_of_chart`; only the first three numbers of a row are read."""
     first, last, label = y.unbind(-1)[:3]
-    real = (first >= 0) & (label >= 0)
+    real = (first >= 0) & (first <= last) & (last < t) & (label >= 0) & (label < k)
     place = torch.where(real, (first * t + last) * k + label, t * t * k)
     chart = torch.zeros(*y.shape[:-2], t * t * k + 1, dtype=torch.bool, device=y.device)
     return chart.scatter(-1, place, True)[..., :-1].unflatten(-1, (t, t, k))
 
 
 def at_span(table: Shaped[Tensor, "*#batch t t k"], nodes: Nodes, label: Tensor) -> Shaped[Tensor, "*batch n"]:
-    """``table[..., first, last, label]`` for each span; whatever stands at some place where the label is negative."""
+    """``table[..., first, last, label]`` for each span; whatever stands at some place where there is none."""
     t, k = table.shape[-2:]
-    place = (nodes.first.clamp_min(0) * t + nodes.last.clamp_min(0)) * k + label.clamp(0, k - 1)
+    place = (nodes.first.clamp(0, t - 1) * t + nodes.last.clamp(0, t - 1)) * k + label.clamp(0, k - 1)
     return look_up(table.flatten(-3), place)
 
 

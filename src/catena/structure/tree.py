@@ -19,7 +19,17 @@ from torch import Tensor
 from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK, uniform_numbers
+from catena.structure.base import (
+    SemiringProgram,
+    Structured,
+    TopK,
+    check_count,
+    check_floating,
+    check_members,
+    checked_lengths,
+    fits_batch,
+    uniform_numbers,
+)
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Log, Semiring
 from catena.structure.span_constraints import SpanConstraint
@@ -55,7 +65,9 @@ class SpanTree(SemiringProgram):
     ranks: ClassVar[tuple[int, ...]] = (3,)
 
     def __post_init__(self, constraint: SpanConstraint | None, impossible: Impossible) -> None:
+        check_floating(self.score_tensors())
         self._check_shapes()
+        object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.scores.shape[-2]))
         if constraint is not None:
             object.__setattr__(self, "scores", constraint.applied(self.scores))
             check_possible(self, impossible)
@@ -74,6 +86,9 @@ class SpanTree(SemiringProgram):
         assert scores is not None
         return SpanTree(scores, self.lengths)
 
+    def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
+        return (self._lengths(),)
+
     def from_parts(self, value: Tensor) -> SpanTree:
         if value.dim() < 3 or value.shape[-3:] != self.scores.shape[-3:]:
             raise ShapeError(
@@ -87,6 +102,7 @@ class SpanTree(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def score(self, y: Int[Tensor, "*batch n 3"]) -> Float[Tensor, "*batch"]:
+        check_members(y, self.batch_shape, {"n": None, "triple": 3})
         nodes = nodes_of(y, self.scores.shape[-2])
         labelled = (~nodes.real | ((nodes.label >= 0) & (nodes.label < self.scores.shape[-1]))).all(-1)
         picked = torch.where(nodes.real, at_span(self.scores, nodes, nodes.label), 0.0).sum(-1)
@@ -120,6 +136,7 @@ class SpanTree(SemiringProgram):
         return found.reshape(*self.batch_shape, *found.shape[1:])
 
     def topk(self, k: int) -> TopK:
+        check_count("k", k, 1)
         if not kernels_serve(self.scores):
             return super().topk(k)
         from catena.kernels.tree_search import top
@@ -130,6 +147,7 @@ class SpanTree(SemiringProgram):
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch m 3"]:
+        check_count("n", n, 0)
         if not kernels_serve(self.scores):
             return super().sample(n, generator)
         from catena.kernels.tree_search import sample
@@ -184,7 +202,7 @@ class SpanTree(SemiringProgram):
                 f"scores must have the axes [*batch, t, t, k], with at least one word and one label, but their "
                 f"shape is {list(shape)}"
             )
-        if self.lengths is not None and torch.broadcast_shapes(self.lengths.shape, shape[:-3]) != shape[:-3]:
+        if self.lengths is not None and not fits_batch(self.lengths.shape, shape[:-3], 0):
             raise ShapeError(
                 f"lengths must have the batch axes {list(shape[:-3])}, but theirs are {list(self.lengths.shape)}"
             )

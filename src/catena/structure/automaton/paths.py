@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
@@ -26,7 +26,7 @@ from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.topology import Array, Topology
 from catena.structure.automaton.value import EPSILON, LOG, Automaton
 from catena.structure.backend import kernels_serve
-from catena.structure.base import Structured, TopK
+from catena.structure.base import Structured, TopK, check_count
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Max, Semiring
 
@@ -126,6 +126,9 @@ class Paths(Structured):
         assert final is not None
         return Paths(self.machine, weight, initial, final)
 
+    def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
+        return self.machine.source, self.machine.target
+
     def from_parts(self, value: Tensor) -> Paths:
         if value.dim() < 1 or value.shape[-1] != self.machine.n_arcs:
             raise ShapeError(
@@ -150,7 +153,9 @@ class Paths(Structured):
         return self.gradients([0])[1][0]
 
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
-        begins, arcs = y[..., 0], y[..., 1:]
+        a, n = self.machine.n_arcs, self.machine.n_states
+        unknown = (y[..., 1:] >= a).any(-1) | (y[..., 0] >= n)
+        begins, arcs = y[..., 0].clamp(-1, n - 1), y[..., 1:].clamp(-1, a - 1)
         real = arcs >= 0
         source, target = self.machine.source.to(y.device), self.machine.target.to(y.device)
         # One more arc, for the places beyond the end.
@@ -161,12 +166,12 @@ class Paths(Structured):
         last = here.gather(-1, real.sum(-1, keepdim=True)).clamp_min(0)
         middle = torch.where(real, _picked(self.weight, arcs.clamp_min(0)), 0.0).sum(-1) if arcs.shape[-1] else 0.0
         ends = _picked(self.initial, begins.clamp_min(0)[..., None]) + _picked(self.final, last)
-        return torch.where(broken, NEVER, middle + ends[..., 0])
+        return torch.where(broken | unknown, NEVER, middle + ends[..., 0])
 
     def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch arcs"]:
         arcs = y[..., 1:]
         counts = self.weight.new_zeros(*y.shape[:-1], self.machine.n_arcs + 1)
-        places = torch.where(arcs >= 0, arcs, self.machine.n_arcs)
+        places = torch.where((arcs >= 0) & (arcs < self.machine.n_arcs), arcs, self.machine.n_arcs)
         return counts.scatter_add(-1, places, torch.ones_like(places, dtype=counts.dtype))[..., :-1]
 
     # --- members --------------------------------------------------------------------------------------------
@@ -175,6 +180,7 @@ class Paths(Structured):
         return self.topk(1).members[0]
 
     def topk(self, k: int) -> TopK:
+        check_count("k", k, 1)
         search = _best_path if k == 1 and kernels_serve(self.weight) else _best_paths
         found = [search(*row, self.machine.topology, k) for row in self._rows()]
         longest = self._longest(itertools.chain.from_iterable(found))
@@ -186,6 +192,7 @@ class Paths(Structured):
         return TopK(self.score(answer), answer)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch t"]:
+        check_count("n", n, 0)
         drawn = [_drawn(*row, self.machine.topology, n, generator) for row in self._rows()]
         longest = self._longest(row for paths in drawn for row in paths[:1])
         members = np.full((n, len(drawn), longest), -1, np.int64)

@@ -1,0 +1,189 @@
+"""What does not fit the scores is refused in one sentence, or has probability 0, and is never read beyond them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from catena.errors import DataError, ShapeError
+from catena.structure.alignment import Alignment
+from catena.structure.alignment_one_to_one import OneToOne
+from catena.structure.automaton.build import from_arcs
+from catena.structure.automaton.paths import Paths
+from catena.structure.backend import use_backend
+from catena.structure.base import Structured
+from catena.structure.chain import LinearChain
+from catena.structure.ctc import CTC
+from catena.structure.low_rank_pcfg import LowRankPCFG
+from catena.structure.nonprojective import NonProjectiveTree
+from catena.structure.pcfg import PCFG
+from catena.structure.projective import ProjectiveTree
+from catena.structure.semimarkov import SemiMarkov
+from catena.structure.tree import SpanTree
+
+NEVER = float("-inf")
+
+# Each over two rows of three positions, made with the lengths that are given.
+BY_LENGTHS: dict[str, Callable[[Tensor], Structured]] = {
+    "chain": lambda n: LinearChain(torch.zeros(2, 3, 2), lengths=n),
+    "semimarkov": lambda n: SemiMarkov(torch.zeros(2, 3, 2, 2), lengths=n),
+    "alignment, source": lambda n: Alignment(torch.zeros(2, 3, 2), source_lengths=n),
+    "alignment, target": lambda n: Alignment(torch.zeros(2, 2, 3), target_lengths=n),
+    "one to one, source": lambda n: OneToOne(torch.zeros(2, 3, 2), source_lengths=n),
+    "one to one, target": lambda n: OneToOne(torch.zeros(2, 2, 3), target_lengths=n),
+    "ctc, frames": lambda n: CTC(torch.zeros(2, 3, 3), torch.ones(2, 1, dtype=torch.int64), lengths=n),
+    "ctc, target": lambda n: CTC(torch.zeros(2, 6, 3), torch.ones(2, 3, dtype=torch.int64), target_lengths=n),
+    "span tree": lambda n: SpanTree(torch.zeros(2, 3, 3, 2), lengths=n),
+    "pcfg": lambda n: PCFG(torch.zeros(2, 3, 2), torch.zeros(1, 3, 3), torch.zeros(3), lengths=n),
+    "low rank": lambda n: LowRankPCFG(
+        torch.zeros(2, 3, 2), torch.zeros(1, 2), torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(3), lengths=n
+    ),
+    "projective": lambda n: ProjectiveTree(torch.zeros(2, 4, 4), lengths=n),
+    "non-projective": lambda n: NonProjectiveTree(torch.zeros(2, 4, 4), lengths=n),
+}
+
+
+@pytest.mark.parametrize("name", BY_LENGTHS)
+@pytest.mark.parametrize("wrong", [-1, 4])
+def test_lengths_beyond_the_scores_are_refused(name: str, wrong: int) -> None:
+    with pytest.raises(ShapeError, match=rf"lengths must lie from 0 to 3.* but one is {wrong}$"):
+        BY_LENGTHS[name](torch.tensor([2, wrong]))
+
+
+@pytest.mark.parametrize("name", BY_LENGTHS)
+def test_lengths_may_be_of_any_integer_type(name: str) -> None:
+    short, long = (BY_LENGTHS[name](torch.tensor([3, 2], dtype=dtype)) for dtype in (torch.int32, torch.int64))
+    assert torch.equal(short.log_partition(), long.log_partition())
+    assert torch.equal(short.argmax(), long.argmax())
+    assert torch.equal(short.topk(2).scores, long.topk(2).scores)
+    assert short.sample(2).shape == long.sample(2).shape
+
+
+def test_lengths_of_another_batch_are_refused_by_span_trees() -> None:
+    with pytest.raises((ShapeError, TypeError), match="lengths"):  # beartype's error comes first under the import hook
+        SpanTree(torch.zeros(2, 3, 3, 2), lengths=torch.tensor([1, 2, 3]))
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_tags_that_there_are_not_are_refused_whatever_their_number(backend: str) -> None:
+    chain = LinearChain(torch.zeros(2, 3), torch.zeros(3, 3))
+    with use_backend(backend):
+        for tags in ([0, 3], [[0, 1], [3, 0]]):
+            with pytest.raises(DataError, match="tags must lie below their number, 3, but one is 3"):
+                chain.log_prob(torch.tensor(tags))
+
+
+def test_targets_that_are_no_labels_are_refused() -> None:
+    emissions, lengths = torch.zeros(2, 3, 3), torch.tensor([2, 1])
+    CTC(emissions, torch.tensor([[1, 2], [1, 0]]), target_lengths=lengths)
+    for wrong in (3, 0, -1):
+        with pytest.raises(DataError, match=f"targets must be labels from 0 to 2, .* but one is {wrong}$"):
+            CTC(emissions, torch.tensor([[1, wrong], [1, 1]]), target_lengths=lengths)
+
+
+# Each over one row, with members of too few positions.
+TOO_SHORT: dict[str, tuple[Structured, list[int]]] = {
+    "chain": (LinearChain(torch.zeros(2, 3)), [0]),
+    "one to one": (OneToOne(torch.zeros(2, 2)), [0]),
+    "ctc": (CTC(torch.zeros(2, 3), torch.tensor([1])), [1]),
+    "projective": (ProjectiveTree(torch.zeros(3, 3)), [0]),
+    "non-projective": (NonProjectiveTree(torch.zeros(3, 3)), [0]),
+}
+
+
+@pytest.mark.parametrize("name", TOO_SHORT)
+def test_members_of_another_shape_are_refused(name: str) -> None:
+    structure, member = TOO_SHORT[name]
+    for question in (structure.score, structure.log_prob, structure.parts):
+        with pytest.raises(ShapeError, match=r"members must end in the axes \[\w = 2\], but their shape is \[1\]"):
+            question(torch.tensor(member))
+
+
+def test_members_of_another_batch_are_refused() -> None:
+    with pytest.raises(ShapeError, match=r"members must end in the axes \[2, n, triple = 3\], but .* \[3, 5, 3\]"):
+        SpanTree(torch.zeros(2, 3, 3, 2)).score(torch.zeros(3, 5, 3, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("row", [(0, 5, 0), (9, 9, 0), (0, 1, 7), (0, -1, 0), (1, 0, 0)])
+def test_spans_outside_the_chart_have_probability_0_and_no_part(row: tuple[int, int, int]) -> None:
+    tree = SpanTree(torch.zeros(2, 2, 2))
+    grammar = PCFG(torch.zeros(2, 1), torch.zeros(1, 2, 2), torch.zeros(1), torch.zeros(2, 2, 1))
+    for structure, symbol in ((tree, 0), (grammar, 1)):
+        spans = torch.tensor([row, (0, 0, symbol), (1, 1, symbol)])
+        assert structure.log_prob(spans) == NEVER
+        assert structure.parts(spans).sum() == 2
+        assert structure.parts(spans)[[0, 1], [0, 1], symbol].sum() == 2
+
+
+def test_rules_that_there_are_not_are_not_counted() -> None:
+    grammar = PCFG(torch.zeros(2, 2), torch.zeros(1, 3, 3), torch.zeros(3))
+    assert grammar.rule_counts(torch.tensor([(0, 1, 0), (0, 0, 1), (1, 1, 2)])).sum() == 1
+    for rows in ([(0, 1, 1), (0, 0, 1), (1, 1, 2)], [(0, 1, 0), (0, 0, 9), (1, 1, 2)]):
+        assert grammar.rule_counts(torch.tensor(rows)).sum() == 0
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("name", BY_LENGTHS)
+def test_no_member_can_be_drawn_but_not_be_best(name: str, backend: str) -> None:
+    structure = BY_LENGTHS[name](torch.tensor([3, 2]))
+    with use_backend(backend):
+        for k in (0, -1):
+            with pytest.raises(ValueError, match=f"k, the number of members, must be at least 1, but it is {k}"):
+                structure.topk(k)
+        with pytest.raises(ValueError, match="n, the number of members, must be at least 0, but it is -1"):
+            structure.sample(-1)
+        assert structure.sample(0).shape == (0, *structure.sample(1).shape[1:])
+
+
+@pytest.mark.parametrize("name", BY_LENGTHS)
+def test_distributions_over_other_members_have_no_divergence(name: str) -> None:
+    p, q = (BY_LENGTHS[name](torch.tensor(lengths)) for lengths in ([3, 2], [2, 2]))
+    for question in (p.kl, p.cross_entropy):
+        with pytest.raises(ShapeError, match="both distributions must be over the same members"):
+            question(q)
+    same = BY_LENGTHS[name](torch.tensor([3, 2]))
+    assert torch.allclose(p.kl(same), torch.zeros(2), atol=1e-6)
+
+
+def test_labellings_of_other_targets_have_no_divergence() -> None:
+    p, q = (CTC(torch.zeros(3, 3), torch.tensor([label])) for label in (1, 2))
+    with pytest.raises(ShapeError, match="both distributions must be over the same members"):
+        p.kl(q)
+    wider = CTC(torch.zeros(3, 3), torch.tensor([1, 0, 0, 0]), target_lengths=torch.tensor(1))
+    assert p.kl(wider) == 0
+
+
+def test_chains_of_other_tags_have_no_divergence() -> None:
+    with pytest.raises(ShapeError, match=r"one size, but their shapes are \[3, 2\] and \[3, 1\]"):
+        LinearChain(torch.zeros(3, 2)).kl(LinearChain(torch.zeros(3, 1)))
+
+
+def test_whole_numbers_are_no_scores() -> None:
+    with pytest.raises((ShapeError, TypeError), match=r"floating-point numbers|arcs"):
+        NonProjectiveTree(torch.zeros(3, 3, dtype=torch.int64))
+
+
+def test_scores_of_a_chain_may_be_of_two_precisions() -> None:
+    chain = LinearChain(torch.zeros(3, 2), torch.zeros(2, 2).double(), torch.zeros(2).double())
+    assert torch.allclose(chain.log_partition(), torch.tensor(8.0).log())
+    assert chain.argmax().shape == (3,)
+
+
+def two_states(*arcs: tuple[int, int]) -> Paths:
+    return Paths.of(from_arcs([(*arc, 1, 1, 0.0) for arc in arcs], [0], [1]))
+
+
+def test_paths_by_arcs_that_there_are_not_have_probability_0_and_no_part() -> None:
+    paths = two_states((0, 1), (0, 1))
+    assert paths.log_prob(torch.tensor([0, 1])) > NEVER
+    for path in ([0, 2], [0, 7], [2, 0], [0, 1, 2]):
+        assert paths.log_prob(torch.tensor(path)) == NEVER
+    assert paths.parts(torch.tensor([0, 7])).sum() == 0
+
+
+def test_paths_of_other_machines_have_no_divergence() -> None:
+    with pytest.raises(ShapeError, match="both distributions must be over the same members"):
+        two_states((0, 1), (0, 1)).kl(two_states((0, 1), (0, 0)))
