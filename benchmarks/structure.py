@@ -224,7 +224,7 @@ def growth(
     print(f"  {name}: exponent {found:.2f}, of the last two {found_last:.2f}; ", end="")
     print(f"the docstring's cost has {said:.2f} and {said_last:.2f} here  ({points})")
     if found_last > said_last + SLACK:
-        print("    ABOVE: it grows faster than the docstring says")
+        print("    ABOVE: it grows faster than the docstring says; look whether its tables outgrow the cache here")
     elif found_last < said_last - SLACK:
         print("    below: steps of lower order still weigh at these sizes, and the docstring is an upper bound")
 
