@@ -187,3 +187,29 @@ def test_paths_by_arcs_that_there_are_not_have_probability_0_and_no_part() -> No
 def test_paths_of_other_machines_have_no_divergence() -> None:
     with pytest.raises(ShapeError, match="both distributions must be over the same members"):
         two_states((0, 1), (0, 1)).kl(two_states((0, 1), (0, 0)))
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+@pytest.mark.parametrize("cls", [ProjectiveTree, NonProjectiveTree])
+def test_arcs_that_are_no_numbers_spoil_their_own_row_and_nothing_else(
+    cls: type[ProjectiveTree] | type[NonProjectiveTree], wrong: float
+) -> None:
+    arcs = torch.zeros(3, 4, 4)
+    arcs[:, :, 0] = arcs[2, 3, 3] = wrong  # not read
+    sound = cls(torch.zeros(4, 4))
+    arcs[1, 2, 1] = wrong
+    trees = cls(arcs)
+    assert trees.log_partition().isnan().tolist() == [False, True, False]
+    assert trees.marginals().isnan().flatten(1).any(1).tolist() == [False, True, False]
+    assert torch.allclose(trees.log_partition()[::2], sound.log_partition())
+    for found in (trees.argmax(), trees.topk(2).members[1], trees.sample(1)[0]):
+        assert (found[1] == -1).all()
+        assert (sound.log_prob(found[::2]) > NEVER).all()
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_spans_whose_scores_are_no_numbers_do_not_look_impossible(wrong: float) -> None:
+    tree = SpanTree(torch.full((3, 3, 1), wrong))
+    assert not tree.log_partition().isfinite()
+    assert tree.log_partition() != NEVER
+    assert tree.argmax().shape == tree.topk(2).members[0].shape == tree.sample(1)[0].shape == (5, 3)

@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from catena.kernels.arc_sums import rows_without_numbers
 from catena.kernels.ops import fold_vmap
 from catena.kernels.threads import in_row_blocks
+from catena.numerics import NEVER
 
 Best = Callable[[Tensor, Tensor, bool], Tensor]
 Top = Callable[[Tensor, Tensor, bool, int], tuple[Tensor, Tensor, Tensor]]
@@ -57,6 +59,9 @@ def search_operators(
 
 
 def as_arrays(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Any, Any, bool]:
-    """What the loops read."""
+    """What the loops read. No tree is found where scores are no numbers."""
+    wrong = rows_without_numbers(arcs if arcs.dim() == 3 else arcs.amax(-1), lengths)
+    if wrong is not None:
+        arcs = torch.where(wrong.reshape(-1, *(1 for _ in arcs.shape[1:])), NEVER, arcs)
     lengths = lengths.clamp(0, arcs.shape[1] - 1).contiguous()
     return arcs.detach().double().contiguous().numpy(), lengths.numpy(), single_root

@@ -104,9 +104,21 @@ def possible_arcs(arcs: Tensor, lengths: Tensor) -> Tensor:
     return torch.where(arc, arcs, NEVER)
 
 
+def rows_without_numbers(arcs: Tensor, lengths: Tensor) -> Tensor | None:
+    """Where a score that is read is nan or +inf, with which the loops would never end or read beyond their tables.
+
+    None where there is no such score anywhere: then all was looked at once.
+    """
+    if arcs.numel() == 0 or float(arcs.amax()) < torch.inf:
+        return None
+    return ~(possible_arcs(arcs, lengths).flatten(1).amax(1) < torch.inf)
+
+
 def _operators(name: str, loops: tuple[Loop, Loop]) -> tuple[Any, Any, Any]:
     def run(arcs: Tensor, lengths: Tensor, single_root: bool, both_ways: bool) -> tuple[Tensor, Tensor]:
         b, n, _ = arcs.shape
+        wrong = rows_without_numbers(arcs, lengths)
+        arcs = arcs if wrong is None else torch.where(wrong[:, None, None], NEVER, arcs)
         log_z, exact = torch.empty(b, dtype=torch.float64), torch.empty(b, dtype=torch.bool)
         chances = torch.zeros(arcs.shape if both_ways else (1, 1, 1), dtype=arcs.dtype)
         arrays = (arcs.detach().contiguous().numpy(), lengths.clamp(0, n - 1).contiguous().numpy(), single_root)
@@ -115,6 +127,9 @@ def _operators(name: str, loops: tuple[Loop, Loop]) -> tuple[Any, Any, Any]:
             in_row_blocks(partial(_call, loop, arrays, results), b, b * n**3 * (2 if both_ways else 1))
             if exact.all():
                 break
+        if wrong is not None:
+            log_z[wrong] = torch.nan
+            chances[wrong if both_ways else slice(0)] = torch.nan
         return log_z.to(arcs.dtype), chances
 
     @torch.library.custom_op(f"catena::{name}_one_way", mutates_args=())
