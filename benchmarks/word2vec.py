@@ -184,6 +184,7 @@ def quality(text: Path, threads: int, epochs: int, seeds: int, groups: tuple[str
                 vectors = way(text, epochs, threads, seed)[2]
                 right.append(100 * evaluate_analogies(vectors, data / "questions-words.txt").total.accuracy)
                 rho.append(evaluate_similarities(vectors, data / "EN-WS-353-ALL.txt").spearman)
+                print(f"    {name}, seed {seed}: {right[-1]:.2f} % {rho[-1]:.4f}", file=sys.stderr, flush=True)
             shown = ["  ".join(f"{x:.{n}f}" for x in values) for values, n in ((right, 2), (rho, 4))]
             print(f"  {name:<22} {shown[0]:>24} {shown[1]:>24}", flush=True)
         print()
