@@ -51,7 +51,12 @@ def test_a_file_in_and_a_file_out(catena: Catena, character_model: Path, confusi
 @pytest.mark.parametrize(
     ("words", "stdin", "sentence"),
     [
-        ((), "xyz", "a text to correct must be of symbols that the model knows, and it does not know 'x', 'y', 'z': …"),
+        ((), "xyz", "text 1: a text to correct must be of symbols that the model knows, and it does not know 'x', …"),
+        (
+            (),
+            "文\n文z",
+            "text 2: a text to correct must be of symbols that the model knows, …",
+        ),
         (("--insert", "1.5"), "文", "the rates of a channel must be from 0 to 1, …"),
         (("--steps", "0"), "文", "--steps must be 1 or more, and is 0"),
         (("--confusions", "bad.tsv"), "文", "bad.tsv:2 must be a symbol, a tab, and the symbols …"),

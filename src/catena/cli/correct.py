@@ -16,6 +16,7 @@ from catena.cli.predict import standard_input
 from catena.cli.reading import ReadingFlags
 from catena.cli.usage import UsageError
 from catena.cli.writing import check_writable, write_lines
+from catena.errors import DataError
 
 if TYPE_CHECKING:
     from catena.tasks.lm.correct import Corrected, Corrector
@@ -92,7 +93,11 @@ def run(argv: Sequence[str]) -> int:
 
 def _lines(corrector: Corrector, texts: Iterator[str], format: str) -> Iterator[str]:
     for number, text in enumerate(texts):
-        yield _line(corrector.correct(text, number), format)
+        try:
+            corrected = corrector.correct(text, number)
+        except DataError as error:
+            raise DataError(f"text {number + 1}: {error}") from None
+        yield _line(corrected, format)
 
 
 def _line(one: Corrected, format: str) -> str:
