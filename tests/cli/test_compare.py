@@ -59,3 +59,15 @@ def test_what_cannot_be_compared(catena: Catena, files: Path, trained: Path) -> 
     assert (said.code, said.sentence) == (2, "--samples must be 1 or more, and is 0")
     said = catena("compare", trained, trained, "missing.tsv")
     assert (said.code, matches(said.sentence, "there is no file missing.tsv …")) == (1, True)
+
+
+def test_language_models_are_compared_by_perplexity(
+    catena: Catena, language_model: Path, ngram_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "x.txt").write_text("the cat sat\na dog ran\n" * 5, encoding="utf-8")
+    words = ("compare", language_model, ngram_model, "x.txt", "--samples", "100")
+    said = catena(*words)
+    assert said.code == 0, said.err
+    assert "perplexity" in said.out
+    assert catena(*words, "--metric", "perplexity").out == said.out
+    assert "a language model has no 'accuracy'" in catena(*words, "--metric", "accuracy").sentence

@@ -25,8 +25,8 @@ class CompareFlags(ReadingFlags, Machine):
     """The second run or checkpoint folder."""
     file: Annotated[tyro.conf.Positional[Path], arg("FILE")]
     """The labelled file that both are asked about."""
-    metric: Annotated[str, arg("NAME", shown="(default: accuracy)")] = "accuracy"
-    """What they are compared by, such as accuracy or macro_f1."""
+    metric: Annotated[str | None, arg("NAME", shown="(default: the task's own)")] = None
+    """What they are compared by, such as accuracy, macro_f1 or perplexity."""
     samples: Annotated[int, arg("N", shown="(default: 10000)")] = 10_000
     """Samples that are drawn."""
     test: Annotated[Literal["bootstrap", "randomisation"], arg(shown="(default: bootstrap)")] = "bootstrap"

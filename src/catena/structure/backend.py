@@ -39,10 +39,13 @@ def use_backend(backend: str) -> Iterator[None]:
         _chosen.reset(token)
 
 
-@torch.compiler.assume_constant_result
 def _choice() -> Backend:
     """The chosen backend. torch.compile cannot follow a context variable, and takes what it holds while tracing."""
     return _chosen.get()
+
+
+# torch.compiler.assume_constant_result sets this mark, and imports the whole compiler to do so, which takes seconds.
+_choice._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def kernels_serve(*tensors: Tensor | None) -> bool:

@@ -78,8 +78,9 @@ class Predictor(ABC):
         """Score the model on a labelled file."""
 
     @abstractmethod
-    def answers(self, path: Path, metric: str, reading: Reading = AS_TRAINED) -> Answers:
-        """For a paired test between two models: what is right and what this one says, by a metric."""
+    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+        """For a paired test between two models: what is right and what this one says, by a metric; if none is named,
+        by the one that chooses checkpoints."""
 
     @abstractmethod
     def describe(self, top: int) -> list[str]:

@@ -32,7 +32,7 @@ from catena.tasks.classify.scoring import (
     scores_of,
     signatures_of,
 )
-from catena.tasks.classify.settings import ClassifyConfig, NeuralModel
+from catena.tasks.classify.settings import METRICS, ClassifyConfig, NeuralModel
 from catena.tasks.classify.task import CONFIG, LABELS, score_all
 
 BLOCK = 2048
@@ -146,11 +146,11 @@ class ClassifyPredictor(Predictor):
         lines = report_lines(judged, scores, self.names, several)
         return Report(scores, signatures_of(len(judged.labels), several), tuple(lines))
 
-    def answers(self, path: Path, metric: str, reading: Reading = AS_TRAINED) -> Answers:
+    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
         judged = self.judge(path, reading)
         several = self.config.data.several_labels
         return Answers(
-            measure_of(metric, self.names.names),
+            measure_of(metric or METRICS[0], self.names.names),
             [self._names(ids) for ids in right_ids(judged.labels)],
             [self._names(ids) for ids in predicted_ids(judged.log_probs, several)],
         )

@@ -190,11 +190,10 @@ class LmPredictor(Predictor):
         ]
         return Report(scores, named, tuple(lines))
 
-    def answers(self, path: Path, metric: str, reading: Reading = AS_TRAINED) -> Answers:
+    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+        metric = metric or METRICS[0]
         if metric not in METRICS:
-            raise DataError(
-                f"a language model has no {metric!r}: {did_you_mean(metric, METRICS)}. Say --metric {METRICS[0]}"
-            )
+            raise DataError(f"a language model has no {metric!r}: {did_you_mean(metric, METRICS)}")
         part = self.part(path, reading)
         judged = judge(self.stepper, part, self.config, self.device)
         texts = list(read_lines(path, self._data(reading)))
