@@ -213,3 +213,20 @@ def test_spans_whose_scores_are_no_numbers_do_not_look_impossible(wrong: float) 
     assert not tree.log_partition().isfinite()
     assert tree.log_partition() != NEVER
     assert tree.argmax().shape == tree.topk(2).members[0].shape == tree.sample(1)[0].shape == (5, 3)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+@pytest.mark.parametrize("k", [1, 3])
+def test_spans_that_are_no_numbers_spoil_their_own_row_and_nothing_else(k: int, wrong: float) -> None:
+    scores = torch.zeros(3, 4, 4, k)
+    scores[:, 2, 1] = scores[2, 0, 3] = wrong  # not read: there is no such span, or it is beyond the length
+    scores[1, 1, 2, 0] = wrong
+    trees = SpanTree(scores, torch.tensor([4, 4, 3]))
+    sound = SpanTree(torch.zeros(2, 4, 4, k), torch.tensor([4, 3]))
+    assert trees.log_partition().isnan().tolist() == [False, True, False]
+    assert trees.marginals().isnan().flatten(1).any(1).tolist() == [False, True, False]
+    assert torch.allclose(trees.log_partition()[::2], sound.log_partition())
+    assert torch.func.vmap(lambda x: SpanTree(x).log_partition())(scores[:2]).isnan().tolist() == [False, True]
+    for found in (trees.argmax(), trees.topk(2).members[1], trees.sample(1)[0]):
+        assert (found[1] == -1).all()
+        assert (sound.log_prob(found[::2]) > NEVER).all()

@@ -18,7 +18,7 @@ from torch import Tensor
 from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_loops import LANES, ROOM, share_rows, sum_rows
-from catena.numerics import log_sum_exp
+from catena.numerics import NEVER, log_sum_exp
 
 
 def log_partition(scores: Tensor, lengths: Tensor) -> Tensor:
@@ -55,6 +55,7 @@ def plain_log_partition(scores: Tensor, lengths: Tensor) -> Tensor:
 
 def _summed(scores: Tensor, lengths: Tensor, both_ways: bool) -> tuple[Tensor, Tensor]:
     b, t, _, k = scores.shape
+    wrong = _rows_without_numbers(scores, lengths)
     scores, lengths = ready(scores, lengths)
     log_z = torch.empty(b, dtype=torch.float64)
     chances = scores.new_empty((b, t * (t + 1) // 2) if both_ways else (1, 1))
@@ -63,12 +64,26 @@ def _summed(scores: Tensor, lengths: Tensor, both_ways: bool) -> tuple[Tensor, T
     results = (log_z.numpy(), chances.numpy())
     work = b * t**2 * (t + 3 * k)
     in_row_blocks(lambda low, high: sum_rows(*arrays, low, high, both_ways, lanes, *results), b, work)
+    if wrong is not None:
+        log_z[wrong] = torch.nan
+        chances[wrong if both_ways else slice(0)] = torch.nan
     return log_z.to(scores.dtype), chances
 
 
 def ready(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Contiguous, and lengths that fit."""
-    return scores.detach().contiguous(), lengths.clamp(0, scores.shape[1]).contiguous()
+    """Contiguous, with lengths that fit, and without trees where a score is no number: loops would not end there."""
+    wrong = _rows_without_numbers(scores, lengths)
+    scores = scores.detach() if wrong is None else torch.where(wrong[:, None, None, None], NEVER, scores.detach())
+    return scores.contiguous(), lengths.clamp(0, scores.shape[1]).contiguous()
+
+
+def _rows_without_numbers(scores: Tensor, lengths: Tensor) -> Tensor | None:
+    """Where the score of a span is nan or +inf; None where there is no such score anywhere."""
+    if scores.numel() == 0 or float(scores.detach().amax()) < torch.inf:
+        return None
+    places = torch.arange(scores.shape[1])
+    read = (places[:, None] <= places) & (places < lengths[:, None, None])
+    return ~(torch.where(read[..., None], scores.detach(), NEVER).flatten(1).amax(1) < torch.inf)
 
 
 @torch.library.custom_op("catena::tree_sum_one_way", mutates_args=())

@@ -23,7 +23,6 @@ from catena.structure.base import (
     SemiringProgram,
     Structured,
     TopK,
-    can_look_at,
     check_count,
     check_floating,
     check_members,
@@ -113,7 +112,7 @@ class SpanTree(SemiringProgram):
         return chart_of_tree(y, *self.scores.shape[-2:]).to(self.scores.dtype)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        if not self._kernels_serve():
+        if not kernels_serve(self.scores):
             return self.total(Log())
         from catena.kernels.tree import log_partition
 
@@ -122,14 +121,14 @@ class SpanTree(SemiringProgram):
 
     def marginals(self) -> Float[Tensor, "*batch t t k"]:
         """``[..., i, j, q]`` is the probability that the words ``i`` to ``j`` are a span with label ``q``."""
-        if not self._kernels_serve():
+        if not kernels_serve(self.scores):
             return self.gradients([0])[1][0]
         from catena.kernels.tree import log_partition_and_marginals
 
         return log_partition_and_marginals(*self._rows())[1].reshape(self.scores.shape)
 
     def argmax(self) -> Int[Tensor, "*batch n 3"]:
-        if not self._kernels_serve():
+        if not kernels_serve(self.scores):
             return super().argmax()
         from catena.kernels.tree_search import best
 
@@ -138,7 +137,7 @@ class SpanTree(SemiringProgram):
 
     def topk(self, k: int) -> TopK:
         check_count("k", k, 1)
-        if not self._kernels_serve():
+        if not kernels_serve(self.scores):
             return super().topk(k)
         from catena.kernels.tree_search import top
 
@@ -149,7 +148,7 @@ class SpanTree(SemiringProgram):
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch m 3"]:
         check_count("n", n, 0)
-        if not self._kernels_serve():
+        if not kernels_serve(self.scores):
             return super().sample(n, generator)
         from catena.kernels.tree_search import sample
 
@@ -184,12 +183,6 @@ class SpanTree(SemiringProgram):
         return tree_of_chart(chart)
 
     # --- helpers --------------------------------------------------------------------------------------------
-
-    def _kernels_serve(self) -> bool:
-        """Whether kernels may answer. Of nan and +inf they would make -inf, or never come to an end."""
-        if not kernels_serve(self.scores):
-            return False
-        return not can_look_at(self.scores) or float(self.scores.detach().amax()) < torch.inf
 
     def _rows(self) -> tuple[Tensor, Tensor]:
         """Scores and lengths on one batch axis."""
