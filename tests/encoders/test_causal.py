@@ -79,7 +79,7 @@ def test_an_encoder_without_steps_is_refused_by_name() -> None:
 
 
 def test_a_window_of_one_position_looks_nowhere() -> None:
-    build_causal(ConvolutionSettings(windows=(1,), filters=3), 5)
+    assert not build_causal(ConvolutionSettings(windows=(1,), filters=3), 5).looks_ahead
 
 
 @pytest.mark.parametrize("name", ["elman", "sigmoid", "lstm-skip", "peephole", "coupled", "gru"])

@@ -146,8 +146,10 @@ def test_only_circles_that_gain_have_no_best() -> None:
 
 def test_circles_that_no_sentence_can_use_do_no_harm() -> None:
     text = "S -> 'a' [1] | E S [0.1]\nE -> E E [0.5] | '' [0.5]\nX -> X [5] | 'x' [1]\nS -> Z [1]\nZ -> Z [3]"
-    close(binary(parse_grammar(text)), SUM)
-    close(binary(parse_grammar(text)), BEST)
+    grammar = parse_grammar(text)
+    close(binary(grammar), BEST)
+    # E is empty with probability 1, so S = 1 + S / 10 at "a".
+    assert Parser(grammar).log_total("a") == pytest.approx(-math.log(0.9), abs=1e-12)
 
 
 @pytest.mark.parametrize("weight", [0.038, 0.063, 0.088, 0.5, 0.713])

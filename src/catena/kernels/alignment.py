@@ -10,6 +10,7 @@ The loops are in :mod:`catena.kernels.alignment_loops`. The second derivative is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -138,45 +139,52 @@ def _(scale: Tensor, *inputs: Tensor) -> Any:
     return tuple(x.new_empty(x.shape) for x in inputs[:3])
 
 
-for _op in (_one_way, _both_ways, _slopes_op):
-    fold_vmap(_op)
-
-
 # --- derivatives --------------------------------------------------------------------------------------------
 
 
-def _keep_inputs(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
-    ctx.save_for_backward(*inputs)
+def derivatives(plain: Callable[..., Tensor], one_way: Any, both_ways: Any, slopes_op: Any) -> tuple[Any, Any, Any]:
+    """Three operators over three scores and two lengths, with their vmap rules and derivatives.
+
+    Args:
+        plain: log Z by torch alone, through which the second derivative is taken.
+        one_way: gives log Z.
+        both_ways: gives log Z and the marginals of the three scores.
+        slopes_op: multiplies the marginals, its last three arguments, by the first.
+    """
+
+    def keep_inputs(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    def keep_all(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(*inputs, *output[1:])
+
+    def back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        inputs = ctx.saved_tensors
+        return *slopes(grad, *inputs, *sum_both_ways(*inputs)[1:]), None, None
+
+    def back_both_ways(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return (None,) * 5
+        return *slopes(grad, *ctx.saved_tensors), None, None
+
+    def back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        scale, *scores = ctx.saved_tensors[:4]
+        lengths = ctx.saved_tensors[4:6]
+
+        def plain_slopes(scale: Tensor, *scores: Tensor) -> Any:
+            return cast(Any, torch.func.vjp(lambda *x: plain(*x, *lengths), *scores))[1](scale)
+
+        by_inputs = cast(Any, torch.func.vjp(plain_slopes, scale, *scores))[1](grads)
+        return *by_inputs, *(None for _ in range(5))
+
+    for op in (one_way, both_ways, slopes_op):
+        fold_vmap(op)
+    sum_one_way = differentiable(one_way, keep_inputs, back_one_way)
+    sum_both_ways = differentiable(both_ways, keep_all, back_both_ways)
+    slopes = differentiable(slopes_op, keep_inputs, back_slopes)
+    return sum_one_way, sum_both_ways, slopes
 
 
-def _keep_all(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(*inputs, *output[1:])
-
-
-def _back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    inputs = ctx.saved_tensors
-    return *_slopes(grad, *inputs, *_sum_both_ways(*inputs)[1:]), None, None
-
-
-def _back_both_ways(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-    if grad is None:
-        return (None,) * 5
-    return *_slopes(grad, *ctx.saved_tensors), None, None
-
-
-def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-    scale, *scores = ctx.saved_tensors[:4]
-    lengths = ctx.saved_tensors[4:6]
-
-    def slopes(scale: Tensor, *scores: Tensor) -> Any:
-        return cast(Any, torch.func.vjp(lambda *x: plain_log_partition(*x, *lengths), *scores))[1](scale)
-
-    by_inputs = cast(Any, torch.func.vjp(slopes, scale, *scores))[1](grads)
-    return *by_inputs, *(None for _ in range(5))
-
-
-_sum_one_way = differentiable(_one_way, _keep_inputs, _back_one_way)
-_sum_both_ways = differentiable(_both_ways, _keep_all, _back_both_ways)
-_slopes = differentiable(_slopes_op, _keep_inputs, _back_slopes)
+_sum_one_way, _sum_both_ways, _slopes = derivatives(plain_log_partition, _one_way, _both_ways, _slopes_op)

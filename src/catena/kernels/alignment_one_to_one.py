@@ -10,14 +10,14 @@ The loops are in :mod:`catena.kernels.alignment_one_to_one_loops`. The second de
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from catena.kernels.alignment import by_diagonal, ready
+from catena.kernels.alignment import by_diagonal, derivatives, ready
 from catena.kernels.alignment_one_to_one_loops import sum_rows
-from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
+from catena.kernels.ops import wants_gradient
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import NEVER, log_sum_exp
 
@@ -122,45 +122,4 @@ def _(scale: Tensor, *inputs: Tensor) -> Any:
     return tuple(x.new_empty(x.shape) for x in inputs[:3])
 
 
-for _op in (_one_way, _both_ways, _slopes_op):
-    fold_vmap(_op)
-
-
-# --- derivatives --------------------------------------------------------------------------------------------
-
-
-def _keep_inputs(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _keep_all(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(*inputs, *output[1:])
-
-
-def _back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    inputs = ctx.saved_tensors
-    return *_slopes(grad, *inputs, *_sum_both_ways(*inputs)[1:]), None, None
-
-
-def _back_both_ways(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-    if grad is None:
-        return (None,) * 5
-    return *_slopes(grad, *ctx.saved_tensors), None, None
-
-
-def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-    scale, *scores = ctx.saved_tensors[:4]
-    lengths = ctx.saved_tensors[4:6]
-
-    def slopes(scale: Tensor, *scores: Tensor) -> Any:
-        return cast(Any, torch.func.vjp(lambda *x: plain_log_partition(*x, *lengths), *scores))[1](scale)
-
-    by_inputs = cast(Any, torch.func.vjp(slopes, scale, *scores))[1](grads)
-    return *by_inputs, *(None for _ in range(5))
-
-
-_sum_one_way = differentiable(_one_way, _keep_inputs, _back_one_way)
-_sum_both_ways = differentiable(_both_ways, _keep_all, _back_both_ways)
-_slopes = differentiable(_slopes_op, _keep_inputs, _back_slopes)
+_sum_one_way, _sum_both_ways, _slopes = derivatives(plain_log_partition, _one_way, _both_ways, _slopes_op)

@@ -228,7 +228,12 @@ def split(sizes: np.ndarray, data: LmData, randomness: Randomness) -> dict[str, 
     if dev_share and first_dev == first_test:
         first_dev -= 1
     if first_dev < 1:
-        raise DataError(f"{n} lines cannot be split into train, dev and test: give a dev file with --dev, or more text")
+        if n == 0:
+            raise DataError(f"the text is empty: there is nothing to learn from in {', '.join(data.train)}")
+        lines = "1 line" if n == 1 else f"{n} lines"
+        raise DataError(
+            f"a text of {lines} cannot be split into train, dev and test: give a dev file with --dev, or more text"
+        )
     rows = {"train": np.sort(order[:first_dev])}
     if dev_share:
         rows["dev"] = np.sort(order[first_dev:first_test])
