@@ -1,0 +1,193 @@
+r"""Attachment scores of dependency trees, as the evaluation of the CoNLL 2018 shared task counts them (Zeman et al.
+2018, section 5), for sentences whose words are given.
+
+======  ======================================================================================================
+uas     the share of words with the right head
+las     … and the right relation
+clas    F1 of the same over content words alone (Nivre & Fang 2017): predicted and right ones may differ in number
+mlas    … where tag, features and all function words that depend on the word must be right too
+======  ======================================================================================================
+
+Relations are compared without their subtypes (``nsubj:pass`` is ``nsubj``), punctuation counts as any other word in
+uas and las, and is neither content nor function. Of the features only the universal ones are compared.
+
+A word is *non-projective* if some word between it and its head does not descend from that head;
+``nonprojective_recall`` is the share of such words of the references that get the right head.
+
+Every metric is a function of sums over sentences, so that intervals and paired tests draw sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from catena.errors import DataError
+from catena.metrics.measure import Measure, as_pairs
+
+_CONTENT = """
+    acl advcl advmod amod appos ccomp compound conj csubj dep discourse dislocated expl fixed flat goeswith iobj list
+    nmod nsubj nummod obj obl orphan parataxis reparandum root vocative xcomp
+"""
+_UNIVERSAL = """
+    Abbr Animacy Aspect Case Definite Degree Evident Foreign Gender Mood Number NumType Person Polarity Polite Poss
+    PronType Reflex Tense VerbForm Voice
+"""
+CONTENT = frozenset(_CONTENT.split())
+"""Relations of content words."""
+FUNCTION = frozenset({"aux", "case", "cc", "clf", "cop", "det", "mark"})
+"""Relations of function words."""
+UNIVERSAL = frozenset(_UNIVERSAL.split())
+"""Features that the guidelines of Universal Dependencies define for all languages."""
+
+
+class Attached(NamedTuple):
+    """A word of a tree: the number of its head (0 is the root), its relation, and what mlas compares beside them."""
+
+    head: int
+    relation: str
+    tag: str = "_"
+    features: str = "_"
+
+
+Trees = Sequence[Sequence[Attached]]
+"""Sentences, each the words of a tree in their order."""
+
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+class Counts(NamedTuple):
+    """What one sentence adds."""
+
+    words: int
+    heads: int
+    arcs: int
+    content: int
+    predicted_content: int
+    content_arcs: int
+    morphology: int
+    nonprojective: int
+    nonprojective_heads: int
+
+
+def count_sentence(reference: Sequence[Attached], predicted: Sequence[Attached]) -> Counts:
+    """How many words of a sentence are right, in each sense."""
+    if len(reference) != len(predicted):
+        raise DataError(
+            f"a predicted tree must be over the words of its reference, but it has {len(predicted)} words and the "
+            f"reference has {len(reference)}"
+        )
+    gold, own = [_plain(word) for word in reference], [_plain(word) for word in predicted]
+    heads = [a.head == b.head for a, b in zip(gold, own, strict=True)]
+    arcs = [right and a.relation == b.relation for right, a, b in zip(heads, gold, own, strict=True)]
+    content = [word.relation in CONTENT for word in gold]
+    right_forms, own_forms = _with_function_words(gold), _with_function_words(own)
+    morphology = [arc and a == b for arc, a, b in zip(arcs, right_forms, own_forms, strict=True)]
+    crossing = nonprojective_words([word.head for word in reference])
+    return Counts(
+        words=len(gold),
+        heads=sum(heads),
+        arcs=sum(arcs),
+        content=sum(content),
+        predicted_content=sum(word.relation in CONTENT for word in own),
+        content_arcs=sum(arc and is_content for arc, is_content in zip(arcs, content, strict=True)),
+        morphology=sum(form and is_content for form, is_content in zip(morphology, content, strict=True)),
+        nonprojective=len(crossing),
+        nonprojective_heads=sum(heads[word - 1] for word in crossing),
+    )
+
+
+def _plain(word: Attached) -> Attached:
+    """A word without the subtype of its relation and with its universal features alone, in order."""
+    kept = sorted(feature for feature in word.features.split("|") if feature.split("=", 1)[0] in UNIVERSAL)
+    return Attached(word.head, word.relation.split(":", 1)[0], word.tag, "|".join(kept))
+
+
+def _with_function_words(words: Sequence[Attached]) -> list[tuple[object, ...]]:
+    """For each word its tag and features, and number, relation, tag and features of the function words it heads."""
+    below: list[list[tuple[int, str, str, str]]] = [[] for _ in words]
+    for number, word in enumerate(words, start=1):
+        if word.relation in FUNCTION and word.head > 0:
+            below[word.head - 1].append((number, word.relation, word.tag, word.features))
+    return [(word.tag, word.features, tuple(found)) for word, found in zip(words, below, strict=True)]
+
+
+def nonprojective_words(heads: Sequence[int]) -> list[int]:
+    """The words, from 1, that some word between them and their head does not descend from the head of.
+
+    ``heads[i]`` is the head of word ``i + 1``; 0 is the root, from which all words descend; below 0: not known, and no
+    arc. What is in a cycle descends from no word outside.
+
+    >>> nonprojective_words([0, 4, 1, 1])
+    [2]
+    """
+    enter, leave = _visits(heads)
+    found = []
+    for word, head in enumerate(heads, start=1):
+        between = slice(min(word, head) + 1, max(word, head))
+        if head > 0 and not ((enter[head] <= enter[between]) & (enter[between] < leave[head])).all():
+            found.append(word)
+    return found
+
+
+def _visits(heads: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """When a walk over the tree comes to each node, and when it has left what is below it."""
+    below: list[list[int]] = [[] for _ in range(len(heads) + 1)]
+    for word, head in enumerate(heads, start=1):
+        if head >= 0:
+            below[head].append(word)
+    enter, leave = np.full(len(below), -1), np.full(len(below), -1)
+    time, waiting = 0, [(0, False)]
+    while waiting:
+        node, done = waiting.pop()
+        if done:
+            leave[node] = time
+            continue
+        enter[node], time = time, time + 1
+        waiting.append((node, True))
+        waiting.extend((child, False) for child in below[node])
+    return enter, leave
+
+
+# --- measures ---------------------------------------------------------------------------------------------------------
+
+
+def count_trees(references: Trees, predictions: Trees) -> Float[np.ndarray, "n s"]:
+    """A row of :class:`Counts` for each sentence."""
+    gold, own = as_pairs("attachment", references, predictions)
+    return np.array([count_sentence(a, b) for a, b in zip(gold, own, strict=True)], dtype=np.float64)
+
+
+def _share(right: str, of: str, sums: np.ndarray) -> np.ndarray:
+    return _divided(_column(sums, right), _column(sums, of))
+
+
+def _f1(right: str, sums: np.ndarray) -> np.ndarray:
+    return _divided(2 * _column(sums, right), _column(sums, "content") + _column(sums, "predicted_content"))
+
+
+def _column(sums: np.ndarray, name: str) -> np.ndarray:
+    return np.asarray(sums[..., Counts._fields.index(name)])
+
+
+def _divided(above: np.ndarray | np.number, below: np.ndarray | np.number) -> np.ndarray:
+    """above / below, and 0 where there is nothing to be right about."""
+    return np.divide(above, below, out=np.zeros(np.shape(above)), where=np.asarray(below) != 0)
+
+
+_SCORES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "uas": partial(_share, "heads", "words"),
+    "las": partial(_share, "arcs", "words"),
+    "clas": partial(_f1, "content_arcs"),
+    "mlas": partial(_f1, "morphology"),
+    "nonprojective_recall": partial(_share, "nonprojective_heads", "nonprojective"),
+}
+_NAMES = {"nonprojective_recall": "nonprojective-recall|heads"}
+
+MEASURES = {name: Measure(_NAMES.get(name, f"{name}|conll2018"), count_trees, score) for name, score in _SCORES.items()}
+"""Every metric by its name, as a function of sums over sentences."""
