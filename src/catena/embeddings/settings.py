@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -37,3 +37,45 @@ class EmbeddingSettings(Config):
                 f"mode = {self.mode!r} needs a file of word vectors: set vectors to its path, or mode to random"
             )
         return self
+
+
+class NoCharacters(Config):
+    """Words are known by their ids alone."""
+
+    kind: Literal["none"] = "none"
+    """How the characters of a word are read."""
+
+
+class CharacterOptions(Config):
+    """What the readers of characters share."""
+
+    d: int = Field(30, gt=0)
+    """Features of the vector of a character."""
+    max_length: int = Field(40, ge=2)
+    """Of a word that has more characters than this, the first and the last half of so many are read."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """The share of features of a character's vector that are set to 0 in training."""
+
+
+class CharacterConvolution(CharacterOptions):
+    """Filters over windows of characters, and the largest value of each over the word (Ma & Hovy 2016)."""
+
+    kind: Literal["cnn"] = "cnn"
+    """How the characters of a word are read."""
+    windows: Annotated[tuple[Annotated[int, Field(gt=0)], ...], Field(min_length=1)] = (3,)
+    """Sizes of the windows, in characters; a window may be longer than the word."""
+    filters: int = Field(50, gt=0)
+    """Filters for each size of window."""
+
+
+class CharacterLstm(CharacterOptions):
+    """An LSTM from each end of a word; its two last states (Lample et al. 2016)."""
+
+    kind: Literal["lstm"] = "lstm"
+    """How the characters of a word are read."""
+    d_hidden: int = Field(50, gt=0)
+    """Units of the LSTM in each direction; a word's vector has twice as many features."""
+
+
+CharacterSettings = Annotated[NoCharacters | CharacterConvolution | CharacterLstm, Field(discriminator="kind")]
+"""How the characters of a word become a part of its vector."""

@@ -1,0 +1,103 @@
+r"""Vectors of words from their characters, so that a word never seen before still has one.
+
+* Convolution and the largest value over the word (Ma & Hovy 2016, section 2.1), for filter f of window w:
+
+  .. math::  y_f = \max_i \Big( b_f + \sum_{j=0}^{w-1} K_{fj}\, x_{i - \ell + j} \Big)
+
+  with one window centred on each character and zeros beyond both ends.
+* An LSTM from each end and its two last states, side by side (Ling et al. 2015, section 2.2; Lample et al. 2016,
+  section 4.1).
+
+Words come as rows of character ids, filled up on the right with 0. Padding changes nothing, and a word without a
+character has the vector 0. Knows nothing of words beyond that: ids in, one vector for each row out. Time O(n c).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from catena.embeddings.settings import CharacterConvolution, CharacterLstm, CharacterSettings, NoCharacters
+from catena.embeddings.table import EmbeddingTable
+from catena.numerics import NEVER
+from catena.shapes import mask_from_lengths
+
+
+class CharacterEmbedding(nn.Module, ABC):
+    """Turns ``n c`` character ids, 0 for none, into ``n d_out``. A leaf sets ``d_out`` and writes :meth:`summary`."""
+
+    d_out: int
+
+    def __init__(self, n_characters: int, d: int, dropout: float) -> None:
+        super().__init__()
+        self.table = EmbeddingTable(n_characters, d, scale=(3 / d) ** 0.5, dropout=dropout)
+
+    def forward(self, characters: Int[Tensor, "n c"]) -> Float[Tensor, "n d_out"]:
+        lengths = (characters != 0).sum(1)
+        if characters.shape[1] == 0:
+            return self.table.weight.new_zeros(len(characters), self.d_out)
+        found = self.summary(self.table(characters), lengths)
+        return found.masked_fill((lengths == 0)[:, None], 0.0)
+
+    @abstractmethod
+    def summary(self, x: Float[Tensor, "n c d"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n d_out"]:
+        """One vector for each word of at least one character; ``x`` is 0 at padding."""
+
+
+class ConvolutionOverCharacters(CharacterEmbedding):
+    """The largest value of each filter over the windows that are centred on a character."""
+
+    def __init__(self, n_characters: int, d: int, windows: Sequence[int], filters: int, dropout: float = 0.0) -> None:
+        super().__init__(n_characters, d, dropout)
+        self.convolutions = nn.ModuleList(nn.Conv1d(d, filters, window) for window in windows)
+        self.d_out = filters * len(windows)
+
+    def summary(self, x: Float[Tensor, "n c d"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n d_out"]:
+        padded = ~mask_from_lengths(lengths, x.shape[1])[:, None]
+        largest = []
+        for convolution in self.convolutions:
+            (window,) = convolution.kernel_size  # type: ignore[misc]
+            before = (window - 1) // 2
+            found = convolution(F.pad(x.transpose(1, 2), (before, window - 1 - before)))  # n filters c
+            largest.append(found.masked_fill(padded, NEVER).amax(-1))
+        return torch.cat(largest, dim=-1)
+
+
+class LstmOverCharacters(CharacterEmbedding):
+    """The last states of an LSTM that reads forwards and of one that reads backwards."""
+
+    def __init__(self, n_characters: int, d: int, d_hidden: int, dropout: float = 0.0) -> None:
+        super().__init__(n_characters, d, dropout)
+        self.forwards = nn.LSTM(d, d_hidden, batch_first=True)
+        self.backwards = nn.LSTM(d, d_hidden, batch_first=True)
+        self.d_out = 2 * d_hidden
+
+    def summary(self, x: Float[Tensor, "n c d"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n d_out"]:
+        here = torch.arange(x.shape[1], device=x.device)
+        backwards = torch.where(here < lengths[:, None], lengths[:, None] - 1 - here, here)  # padding stays behind
+        turned = x.gather(1, backwards[..., None].expand_as(x))
+        return torch.cat((_last(self.forwards(x)[0], lengths), _last(self.backwards(turned)[0], lengths)), dim=-1)
+
+
+def _last(states: Float[Tensor, "n c d"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n d"]:
+    """The state at the last character of each word."""
+    places = (lengths - 1).clamp_min(0)
+    return states[torch.arange(len(states), device=states.device), places]
+
+
+def build_characters(settings: CharacterSettings, n_characters: int) -> CharacterEmbedding | None:
+    """The reader of characters that the settings describe; None for none."""
+    match settings:
+        case NoCharacters():
+            return None
+        case CharacterConvolution():
+            return ConvolutionOverCharacters(
+                n_characters, settings.d, settings.windows, settings.filters, settings.dropout
+            )
+        case CharacterLstm():
+            return LstmOverCharacters(n_characters, settings.d, settings.d_hidden, settings.dropout)

@@ -1,0 +1,1 @@
+"""Sentences of words as the input of taggers and parsers."""

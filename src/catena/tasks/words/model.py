@@ -1,0 +1,166 @@
+"""From sentences of words to vectors: what is seen of each word, and what an encoder makes of them in a row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from catena.data.readers.vectors import vectors_for
+from catena.data.vocabulary import PAD, UNK
+from catena.embeddings.characters import CharacterEmbedding, build_characters
+from catena.embeddings.table import Embedding, EmbeddingTable, build_embedding
+from catena.encoders.base import Encoder
+from catena.encoders.build import build_encoder
+from catena.encoders.dropout import Dropout
+from catena.encoders.settings import EncoderSettings
+from catena.lm.base import BEGIN_SYMBOL
+from catena.tasks.words.encoding import WordBatch, WordEncoding
+from catena.tasks.words.settings import WordInput
+
+Vectors = tuple[Float[Tensor, "v d"], Tensor]
+"""A row for each word of the vocabulary, and which of them were found in the file."""
+
+
+class WordReader(nn.Module):
+    """A vector for each word: its own, the states of a language model, its characters', its columns', side by side.
+
+    Vectors at padding are exactly 0.
+
+    Args:
+        embedding: ids of words to vectors.
+        unknown: ``unknown[w]`` is the probability of reading word ``w`` as the unknown one in training.
+        characters: a vector for each spelling; None for none.
+        columns: a table for each further column.
+        context: an encoder of the words' own vectors, which reads ``begin`` before them where that is an id.
+        dropout: for the features of the whole vector.
+    """
+
+    unknown: Tensor
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        unknown: Float[Tensor, " v"],
+        characters: CharacterEmbedding | None,
+        columns: list[EmbeddingTable],
+        context: Encoder | None,
+        begin: int | None,
+        dropout: Dropout,
+    ) -> None:
+        super().__init__()
+        self.embedding, self.characters, self.context = embedding, characters, context
+        self.columns = nn.ModuleList(columns)
+        self.begin, self.dropout = begin, dropout
+        self.register_buffer("unknown", unknown, persistent=False)  # follows from the vocabulary
+        self.d_out = (
+            embedding.d_out
+            + (characters.d_out if characters is not None else 0)
+            + sum(table.d_out for table in columns)
+            + (context.d_out if context is not None else 0)
+        )
+
+    def forward(self, batch: WordBatch) -> Float[Tensor, "b t d_out"]:
+        ids = self._some_unknown(batch.words)
+        own = self.embedding(ids)
+        parts = [own]
+        if self.context is not None:
+            parts.append(self._in_context(own, batch.lengths))
+        if self.characters is not None:
+            assert batch.characters is not None
+            assert batch.spellings is not None
+            parts.append(self.characters(batch.characters)[batch.spellings])
+        for i, table in enumerate(self.columns):
+            assert batch.columns is not None
+            parts.append(table(batch.columns[..., i]))
+        return self.dropout(torch.cat(parts, dim=-1))
+
+    def _some_unknown(self, words: Int[Tensor, "b t"]) -> Int[Tensor, "b t"]:
+        if not self.training or not len(self.unknown):
+            return words
+        drawn = torch.rand(words.shape, device=words.device) < self.unknown[words]
+        return torch.where(drawn, UNK, words)
+
+    def _in_context(self, own: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b t d_context"]:
+        assert self.context is not None
+        if self.begin is None:
+            return self.context(own, lengths)
+        first = self.embedding(torch.full_like(lengths[:, None], self.begin))
+        states = self.context(torch.cat((first, own), dim=1), lengths + 1)[:, 1:]
+        return states
+
+
+class SentenceEncoder(nn.Module):
+    """A reader of words, an encoder over them, dropout on what comes out. Vectors at padding are exactly 0."""
+
+    def __init__(self, reader: WordReader, encoder: Encoder | None, dropout: Dropout) -> None:
+        super().__init__()
+        self.reader, self.encoder, self.dropout = reader, encoder, dropout
+        self.d_out = encoder.d_out if encoder is not None else reader.d_out
+
+    def forward(self, batch: WordBatch) -> Float[Tensor, "b t d_out"]:
+        states = self.reader(batch)
+        if self.encoder is not None:
+            states = self.encoder(states, batch.lengths)
+        return self.dropout(states)
+
+
+def build_reader(settings: WordInput, encoding: WordEncoding, vectors: Vectors | None = None) -> WordReader:
+    """The reader that the settings describe, with fresh weights. Modes of vectors other than random need them; without
+    them their place is left blank, for weights that are read afterwards."""
+    n = len(encoding.words)
+    if vectors is None and settings.embedding.mode != "random":
+        vectors = torch.zeros(n, settings.embedding.d), torch.zeros(n, dtype=torch.bool)
+    matrix, known = vectors if vectors is not None else (None, None)
+    embedding = build_embedding(settings.embedding, n, matrix=matrix, known=known)
+    characters = None
+    if encoding.characters is not None:
+        characters = build_characters(settings.characters, len(encoding.characters))
+    d = settings.d_column
+    columns = [EmbeddingTable(len(vocabulary), d, scale=(3 / d) ** 0.5) for vocabulary in encoding.columns]
+    context = None if settings.context is None else build_encoder(settings.context, embedding.d_out)
+    begin = encoding.words.special(BEGIN_SYMBOL) if context and BEGIN_SYMBOL in encoding.words.specials else None
+    dropout = Dropout(settings.dropout, time=1 if settings.locked else None)
+    return WordReader(
+        embedding, _unknown_probabilities(settings, encoding), characters, columns, context, begin, dropout
+    )
+
+
+def build_sentence_encoder(
+    words: WordInput,
+    encoder: EncoderSettings | None,
+    encoding: WordEncoding,
+    *,
+    dropout: float = 0.0,
+    locked: bool = False,
+    vectors: Vectors | None = None,
+) -> SentenceEncoder:
+    """A reader and an encoder with fresh weights; no encoder lets each word stand alone."""
+    reader = build_reader(words, encoding, vectors)
+    over = None if encoder is None else build_encoder(encoder, reader.d_out)
+    return SentenceEncoder(reader, over, Dropout(dropout, time=1 if locked else None))
+
+
+def word_vectors(settings: WordInput, encoding: WordEncoding) -> tuple[Vectors, str] | None:
+    """The vectors of the file that the settings name, and a sentence on how many words it knows; None for no file."""
+    path = settings.embedding.vectors
+    if settings.embedding.mode == "random" or path is None:
+        return None
+    rows, found = vectors_for(Path(path), encoding.words.symbols, settings.embedding.d)
+    known = torch.from_numpy(found)
+    share = 100 * float(known.float().mean())
+    words = f"{path}: vectors for {int(known.sum()):,} words, {share:.1f} % of the vocabulary"
+    return (torch.from_numpy(rows), known), words
+
+
+def _unknown_probabilities(settings: WordInput, encoding: WordEncoding) -> Float[Tensor, " v"]:
+    """z / (z + n) for a word that was counted n times; empty where no word is ever dropped."""
+    z = settings.unknown_dropout
+    if not z:
+        return torch.zeros(0)
+    counts = torch.tensor(encoding.words.counts, dtype=torch.float32)
+    chances = z / (z + counts)
+    chances[PAD] = 0.0
+    return chances

@@ -1,0 +1,165 @@
+"""Sentences to numbers: what is looked up, what is unknown, what comes back from disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from catena import config as configs
+from catena.config import Config, to_toml
+from catena.data.examples import Columns, ConlluRow, ConlluSentence, Place
+from catena.embeddings.settings import CharacterConvolution, EmbeddingSettings, NoCharacters
+from catena.encoders.settings import RecurrentSettings, TransformerSettings
+from catena.errors import DataError
+from catena.tasks.words.encoding import WordEncoding
+from catena.tasks.words.sentences import Sentence, field_of, sentence_of
+from catena.tasks.words.settings import WordInput
+
+CPU = torch.device("cpu")
+SENTENCES = [
+    Sentence(("The", "dog", "saw", "the", "42", "dogs"), (("D", "N", "V", "D", "C", "N"),)),
+    Sentence(("Dogs", "saw", "17"), (("N", "V", "C"),)),
+]
+
+
+def settings(**values: object) -> WordInput:
+    return WordInput.model_validate({"columns": ("1",), **values})
+
+
+def names(encoding: WordEncoding, sentence: Sentence) -> list[str]:
+    return encoding.words.tokens(encoding.encode([sentence]).words[0].tolist())
+
+
+def test_words_are_looked_up_as_they_stand_or_folded() -> None:
+    plain = WordEncoding.count(settings(), SENTENCES)
+    assert names(plain, SENTENCES[0]) == ["The", "dog", "saw", "the", "42", "dogs"]
+    lower = WordEncoding.count(settings(lowercase=True), SENTENCES)
+    assert names(lower, SENTENCES[0])[0] == "the"
+    assert "The" not in lower.words
+    assert lower.words.counts[lower.words.ids(["the"])[0]] == 2
+    digits = WordEncoding.count(settings(digits=True), SENTENCES)
+    assert names(digits, SENTENCES[0])[4] == "00" == names(digits, SENTENCES[1])[2]
+    assert digits.characters is not None
+    assert {"4", "2", "T"} <= set(digits.characters.symbols)
+
+
+def test_rare_and_new_words_are_unknown_but_their_characters_are_not() -> None:
+    encoding = WordEncoding.count(settings(vocabulary={"min_count": 2}), SENTENCES)
+    new = Sentence(("saw", "zog", "dog"), (("V", "X", "N"),))
+    assert names(encoding, new) == ["saw", "<unk>", "<unk>"]
+    encoded = encoding.encode([new])
+    assert encoding.unknown_share(encoded, [0]) == pytest.approx(2 / 3)
+    assert encoding.characters is not None
+    batch = encoded.batch([0], CPU)
+    assert batch.characters is not None
+    assert batch.spellings is not None
+    assert batch.columns is not None
+    shown = [
+        "".join(encoding.characters.tokens(batch.characters[n][batch.characters[n] > 0].tolist()))
+        for n in batch.spellings[0]
+    ]
+    assert shown == ["saw", "<unk>og", "dog"]
+    assert encoding.columns[0].tokens(batch.columns[0, :, 0].tolist()) == ["V", "<unk>", "N"]
+
+
+def test_a_batch_spells_each_form_once_and_pads_with_nothing() -> None:
+    encoding = WordEncoding.count(settings(), SENTENCES)
+    batch = encoding.encode(SENTENCES).batch([1, 0, 1], CPU)
+    assert batch.words.shape == (3, 6)
+    assert batch.lengths.tolist() == [3, 6, 3]
+    assert batch.longest == 6
+    assert batch.size == 3
+    assert batch.tokens == 18
+    assert batch.characters is not None
+    assert batch.spellings is not None
+    assert batch.columns is not None
+    assert batch.characters.shape[0] == 1 + 8  # eight forms, and none
+    assert not batch.characters[0].any()
+    for padded in (batch.words, batch.spellings, batch.columns[..., 0]):
+        assert not padded[0, 3:].any()
+        assert not padded[2, 3:].any()
+        assert padded[1].all()
+    assert torch.equal(batch.spellings[0], batch.spellings[2])
+
+
+def test_long_words_keep_their_two_ends() -> None:
+    short = WordInput(characters=CharacterConvolution(max_length=5))
+    encoding = WordEncoding.count(short, [Sentence(("abcdefgh",))])
+    (ids,) = (ids for ids in encoding.encode([Sentence(("abcdefgh",))]).spelled if len(ids))
+    assert encoding.characters is not None
+    assert encoding.characters.tokens(ids.tolist()) == list("abcgh")
+
+
+def test_without_characters_and_columns_there_are_none() -> None:
+    encoding = WordEncoding.count(WordInput(characters=NoCharacters()), [Sentence(("a", "b"))])
+    batch = encoding.encode([Sentence(("a",)), Sentence(())]).batch([0, 1], CPU)
+    assert batch.characters is None
+    assert batch.spellings is None
+    assert batch.columns is None
+    assert batch.lengths.tolist() == [1, 0]
+
+
+def test_an_encoding_comes_back_from_disk(tmp_path: Path) -> None:
+    for chosen in (settings(), WordInput(characters=NoCharacters())):
+        sentences = SENTENCES if chosen.columns else [Sentence(s.words) for s in SENTENCES]
+        encoding = WordEncoding.count(chosen, sentences)
+        folder = tmp_path / str(len(chosen.columns))
+        folder.mkdir()
+        encoding.save(folder)
+        back = WordEncoding.load(chosen, folder)
+        assert (back.words, back.characters, back.columns) == (encoding.words, encoding.characters, encoding.columns)
+
+
+def test_all_words_of_a_file_of_vectors_are_known_if_asked(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_text("dog 1 2\nhorse 3 4\n", encoding="utf-8")
+    own = {"embedding": EmbeddingSettings(d=2, mode="static", vectors=str(path))}
+    assert "horse" not in WordEncoding.count(settings(**own), SENTENCES).words
+    encoding = WordEncoding.count(settings(**own, all_vectors=True), SENTENCES)
+    assert "horse" in encoding.words
+    assert "saw" in encoding.words
+    with pytest.raises(ValueError, match="all_vectors = true takes the words of a file of vectors, and there is none"):
+        WordInput(all_vectors=True)
+
+
+def test_columns_that_are_missing_are_named() -> None:
+    with pytest.raises(DataError, match=r"reads 1 further column of each word \(1\), and a sentence of 2 words has 0"):
+        WordEncoding.count(settings(), [Sentence(("a", "b"))])
+    encoding = WordEncoding.count(settings(), SENTENCES)
+    with pytest.raises(DataError, match="one that is shorter or longer than the sentence"):
+        encoding.encode([Sentence(("a", "b"), (("D",),))])
+    with pytest.raises(ValueError, match="columns names '1' more than once"):
+        WordInput(columns=("1", "2", "1"))
+
+
+def test_sentences_of_column_files_and_of_conllu() -> None:
+    columns = Columns((("dog", "N", "B"), ("ran", "V", "O")), Place("x.conll", 4))
+    assert sentence_of(columns, ("1",)) == Sentence(("dog", "ran"), (("N", "V"),))
+    assert field_of(columns, "-1") == ("B", "O")
+    with pytest.raises(DataError, match=r"x.conll:4: the file has 3 columns, 0 to 2, and column 3 is asked for"):
+        field_of(columns, "3")
+    with pytest.raises(DataError, match="by the name 'upos': give its number"):
+        field_of(columns, "upos")
+    row = ConlluRow("1", "dogs", "dog", "NOUN", "NNS", "Number=Plur", "0", "root", "_", "_")
+    range_row = row._replace(id="1-2", form="dogs'")
+    sentence = ConlluSentence((range_row, row, row._replace(id="2", form="'", upos="PART")), (), Place("y.conllu", 2))
+    assert sentence_of(sentence, ("upos",)) == Sentence(("dogs", "'"), (("NOUN", "PART"),))
+    with pytest.raises(DataError, match="CoNLL-U has no column 'pos'"):
+        field_of(sentence, "pos")
+
+
+class Holder(Config):
+    """A config with words in it."""
+
+    words: WordInput = WordInput()
+    """The words."""
+
+
+@pytest.mark.parametrize("context", [None, RecurrentSettings(d=7), TransformerSettings(d=8, n_heads=2)])
+def test_settings_come_back_from_toml(tmp_path: Path, context: object) -> None:
+    holder = Holder(words=WordInput.model_validate({"context": context, "columns": ("upos",)}))
+    path = tmp_path / "config.toml"
+    path.write_text(to_toml(holder), encoding="utf-8")
+    assert configs.load(Holder, path) == holder

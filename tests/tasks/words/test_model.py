@@ -1,0 +1,145 @@
+"""What is seen of words: every part stands in the vector, padding changes nothing, a language model can start it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from catena import config as configs
+from catena.data.vocabulary import UNK
+from catena.embeddings.settings import CharacterLstm, EmbeddingSettings, NoCharacters
+from catena.embeddings.table import EmbeddingTable
+from catena.encoders.settings import RecurrentSettings, TransformerSettings
+from catena.errors import ConfigError
+from catena.tasks.lm.application import LmApplication
+from catena.tasks.lm.settings import LmConfig
+from catena.tasks.pretrained import open_pretrained
+from catena.tasks.words.encoding import WordEncoding
+from catena.tasks.words.model import build_reader, build_sentence_encoder, word_vectors
+from catena.tasks.words.pretrained import adopt_words, groups_of, start_reader
+from catena.tasks.words.sentences import Sentence
+from catena.tasks.words.settings import WordInput
+from catena.training.report import SilentReporter
+
+CPU = torch.device("cpu")
+SENTENCES = [
+    Sentence(("The", "dog", "saw", "the", "dogs"), (("D", "N", "V", "D", "N"),)),
+    Sentence(("Dogs", "saw"), (("N", "V"),)),
+]
+
+
+def words(**values: object) -> WordInput:
+    return WordInput.model_validate({"columns": ("1",), "embedding": {"d": 6}, "d_column": 3, **values})
+
+
+@pytest.mark.parametrize("characters", [{"kind": "none"}, {"kind": "cnn", "filters": 4}, CharacterLstm(d_hidden=2)])
+@pytest.mark.parametrize("encoder", [None, RecurrentSettings(d=5), TransformerSettings(d=8, n_heads=2, n_layers=1)])
+def test_padding_changes_nothing_and_batched_equals_one_by_one(characters: object, encoder: object) -> None:
+    settings = words(characters=characters)
+    encoding = WordEncoding.count(settings, SENTENCES)
+    model = build_sentence_encoder(settings, encoder, encoding, dropout=0.5).double().eval()  # type: ignore[arg-type]
+    encoded = encoding.encode(SENTENCES)
+    together = model(encoded.batch([0, 1], CPU))
+    assert together.shape == (2, 5, model.d_out)
+    assert not together[1, 2:].any()
+    for i, n in enumerate((5, 2)):
+        torch.testing.assert_close(model(encoded.batch([i], CPU))[0], together[i, :n])
+
+
+def test_each_part_of_a_word_has_its_place_in_the_vector() -> None:
+    settings = words()
+    encoding = WordEncoding.count(settings, SENTENCES)
+    reader = build_reader(settings, encoding).eval()
+    assert reader.characters is not None
+    assert isinstance(reader.embedding, EmbeddingTable)
+    batch = encoding.encode(SENTENCES).batch([0, 1], CPU)
+    found = reader(batch)
+    assert reader.d_out == 6 + 50 + 3 == found.shape[-1]
+    assert batch.characters is not None
+    assert batch.spellings is not None
+    assert batch.columns is not None
+    torch.testing.assert_close(found[..., :6], reader.embedding.weight[batch.words])
+    torch.testing.assert_close(found[..., 6:56], reader.characters(batch.characters)[batch.spellings])
+    torch.testing.assert_close(found[..., 56:], reader.columns[0](batch.columns[..., 0]))
+
+
+def test_rare_words_are_read_as_unknown_the_more_often_the_rarer_they_are() -> None:
+    settings = words(unknown_dropout=1.0, characters=NoCharacters(), columns=(), dropout=0.0)
+    text = [Sentence(("often",) * 9), Sentence(("once",))]
+    encoding = WordEncoding.count(settings, text)
+    reader = build_reader(settings, encoding)
+    assert isinstance(reader.embedding, EmbeddingTable)
+    unknown = reader.embedding.weight[UNK]
+    batch = encoding.encode([Sentence(("often", "once") * 2000), Sentence(("often",))]).batch([0, 1], CPU)
+    seen = (reader(batch) == unknown).all(-1)
+    assert seen[0, ::2].float().mean().item() == pytest.approx(1 / 10, abs=0.03)
+    assert seen[0, 1::2].float().mean().item() == pytest.approx(1 / 2, abs=0.05)
+    assert not seen[1, 1:].any()  # padding is never a word
+    assert not (reader.eval()(batch) == unknown).all(-1).any()
+    never = build_reader(words(unknown_dropout=0.0, characters=NoCharacters(), columns=(), dropout=0.0), encoding)
+    assert torch.equal(never(batch), never.eval()(batch))
+
+
+def test_vectors_of_a_file_are_kept_or_tuned(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_text("dog 1 2\nsaw 3 4\n", encoding="utf-8")
+    for mode in ("static", "tuned"):
+        settings = words(embedding=EmbeddingSettings(d=2, mode=mode, vectors=str(path)))
+        encoding = WordEncoding.count(settings, SENTENCES)
+        found = word_vectors(settings, encoding)
+        assert found is not None
+        assert "vectors for 2 words" in found[1]
+        reader = build_reader(settings, encoding, found[0])
+        assert isinstance(reader.embedding, EmbeddingTable)
+        assert reader.embedding.weight[encoding.words.ids(["saw"])[0]].tolist() == [3.0, 4.0]
+        assert reader.embedding.weight.requires_grad == (mode == "tuned")
+        blank = build_reader(settings, encoding)
+        blank.load_state_dict(reader.state_dict())
+        batch = encoding.encode(SENTENCES).batch([0, 1], CPU)
+        assert torch.equal(blank.eval()(batch), reader.eval()(batch))
+    assert word_vectors(words(), encoding) is None
+
+
+def pretrained(tmp_path: Path, **values: object) -> Path:
+    text = tmp_path / "text.txt"
+    text.write_text("the dog saw the dogs\nDogs saw dogs\n" * 10, encoding="utf-8")
+    config = {
+        "machine": {"device": "cpu"},
+        "data": {"train": [str(text)]},
+        "tokenizer": {"kind": "whitespace"},
+        "model": {"kind": "lstm", "encoder": {"d": 5, "n_layers": 2}, "embedding": {"d": 4}},
+        "batches": {"batch_size": 4, "length": 6},
+        "training": {"max_epochs": 1},
+        **values,
+    }
+    LmApplication().train(configs.parse(LmConfig, config), tmp_path / "lm", SilentReporter())
+    return tmp_path / "lm"
+
+
+def test_a_language_model_gives_the_context_of_words(tmp_path: Path) -> None:
+    start = open_pretrained(pretrained(tmp_path))
+    settings = adopt_words(words(), start)
+    encoding = WordEncoding.count(settings, SENTENCES, start.encoding.vocabulary)
+    reader = build_reader(settings, encoding).eval()
+    start_reader(reader, start)
+    assert torch.equal(reader.embedding.state_dict()["weight"], start.weights["embedding.weight"])
+    assert reader.d_out == 4 + 5 + 50 + 3
+    assert reader.context is not None
+    encoded = encoding.encode(SENTENCES)
+    found = reader(encoded.batch([0, 1], CPU))
+    # The state behind a word is that of the language model, which has read <s> and the words before it.
+    own = start.encoding.vocabulary
+    ids = torch.tensor([[own.special("<s>"), *own.ids(SENTENCES[0].words)]])
+    expected = reader.context(reader.embedding(ids), torch.tensor([6]))[0, 1:]
+    torch.testing.assert_close(found[0, :, 4:9], expected)
+    assert not found[1, 2:].any()
+    assert [len(group) for group in groups_of(reader)][-1] == 1
+    assert len(groups_of(reader)) == 3
+
+
+def test_a_language_model_of_pieces_of_words_is_refused(tmp_path: Path) -> None:
+    start = open_pretrained(pretrained(tmp_path, tokenizer={"kind": "bytes"}))
+    with pytest.raises(ConfigError, match=r"reads pieces of words \(tokenizer 'bytes'\)"):
+        adopt_words(words(), start)
