@@ -1,0 +1,235 @@
+r"""Labelled brackets of parses, counted as EVALB counts them with its usual parameter file (COLLINS.prm).
+
+With ``hits`` the brackets of both trees, matched one to one by label, first and last word:
+
+.. math::  P = hits / given \qquad  R = hits / gold \qquad  F_1 = 2\,hits / (given + gold)
+
+* Words with the tags ``, : `` '' .`` and ``-NONE-`` are taken out first, with the brackets that hold nothing else.
+* The brackets ``TOP``, ``ROOT``, ``S1`` and the one without a label are not counted, nor are brackets over single
+  words that are tags. All other unary brackets are.
+* ``ADVP`` and ``PRT`` are one label, and functional tags do not count: ``NP-SBJ`` is ``NP``.
+* A bracket of the prediction *crosses* if any of the reference overlaps it without being inside it or around it.
+* Tags are compared at the words that are left.
+
+EVALB skips a sentence whose punctuation was tagged otherwise than in the reference; here the tags of the reference say
+for both which words count, so that no sentence is skipped. Where tags agree the numbers are the same. Black et al.
+(1991); Sekine and Collins (1997).
+
+Knows words, tags and spans, and no trees: pure Python and numpy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from catena.errors import DataError
+from catena.metrics.measure import Measure, Score, as_pairs, signature
+from catena.metrics.text import table_lines
+
+Span = tuple[str, int, int]
+"""A label, the first word, and the word behind the last."""
+
+
+@dataclass(frozen=True)
+class Bracketing:
+    """A parse of one sentence as this room sees it.
+
+    Args:
+        words: the words.
+        tags: the tag of each word.
+        spans: ``(label, first, end)`` of each bracket above the tags, from word ``first`` up to, without, ``end``.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    spans: tuple[Span, ...]
+
+    def __post_init__(self) -> None:
+        n = len(self.words)
+        if len(self.tags) != n:
+            raise DataError(f"a parse must have one tag for each of its {n} words, but it has {len(self.tags)}")
+        for label, first, end in self.spans:
+            if not 0 <= first <= end <= n:
+                raise DataError(f"a bracket must lie within {n} words, but {label!r} goes from {first} up to {end}")
+
+
+@dataclass(frozen=True)
+class BracketRules:
+    """What is counted. The defaults are those of COLLINS.prm, with further names of the topmost bracket."""
+
+    name: str = "evalb-collins"
+    left_out_tags: frozenset[str] = frozenset({"-NONE-", ",", ":", "``", "''", "."})
+    left_out_labels: frozenset[str] = frozenset({"", "TOP", "ROOT", "S1"})
+    same: tuple[tuple[str, str], ...] = (("PRT", "ADVP"),)
+    labelled: bool = True
+
+    def label(self, label: str) -> str:
+        """The label that is compared: without functional tags, one of those that count as the same."""
+        bare = label if label.startswith("-") else label.split("-", 1)[0].split("=", 1)[0]
+        return dict(self.same).get(bare, bare) if self.labelled else "X"
+
+    def counts(self, label: str) -> bool:
+        """Whether brackets of this label are counted."""
+        bare = label if label.startswith("-") else label.split("-", 1)[0].split("=", 1)[0]
+        return bare not in self.left_out_labels and bare not in self.left_out_tags
+
+
+COLLINS = BracketRules()
+UNLABELLED = BracketRules("evalb-collins|unlabelled", labelled=False)
+
+CUTOFF = 40
+"""EVALB reports sentences of up to so many words, punctuation counted, on their own."""
+
+_COLUMNS = ("hits", "gold", "given", "complete", "crossing", "uncrossed", "few_crossed", "right_tags", "tags", "one")
+_AT = {name: place for place, name in enumerate(_COLUMNS)}
+
+
+def bracket_statistics(
+    references: Sequence[Bracketing], predictions: Sequence[Bracketing], rules: BracketRules = COLLINS
+) -> Float[np.ndarray, "n s"]:
+    """What each sentence adds to the sums that all scores are made of."""
+    gold, given = as_pairs("bracket F1", references, predictions)
+    return np.array([_statistics(a, b, rules, i) for i, (a, b) in enumerate(zip(gold, given, strict=True))], float)
+
+
+def bracket_scores(
+    references: Sequence[Bracketing],
+    predictions: Sequence[Bracketing],
+    rules: BracketRules = COLLINS,
+    longest: int | None = None,
+) -> dict[str, Score]:
+    """All that EVALB's summary says, as shares of one: ``f1 precision recall complete crossing uncrossed few_crossed
+    tagging``.
+
+    Args:
+        references: the trees of the treebank.
+        predictions: a tree over the same words for each.
+        rules: what is counted.
+        longest: count only sentences of so many words or fewer; :data:`CUTOFF` for EVALB's second table.
+    """
+    gold, given = as_pairs("bracket F1", references, predictions)
+    kept = [i for i, one in enumerate(gold) if longest is None or _length(one) <= longest]
+    if not kept:
+        raise DataError(f"no sentence has {longest} words or fewer, so that there is nothing to score")
+    rows = bracket_statistics([gold[i] for i in kept], [given[i] for i in kept], rules)
+    options = {"rules": rules.name} | ({} if longest is None else {"longest": longest})
+    sums = rows.sum(0)
+    return {name: Score(float(score(sums)), signature(name, len(rows), options)) for name, score in _SCORES.items()}
+
+
+def bracket_f1(
+    references: Sequence[Bracketing], predictions: Sequence[Bracketing], rules: BracketRules = COLLINS
+) -> Score:
+    """Labelled bracket F1. Signature ``f1|rules:evalb-collins|n=…``."""
+    return bracket_scores(references, predictions, rules)["f1"]
+
+
+def bracket_measure(name: str = "f1", rules: BracketRules = COLLINS) -> Measure:
+    """One of the scores as a function of sums, for intervals and paired tests."""
+    if name not in _SCORES:
+        raise DataError(f"{name!r} is no score of brackets: it must be one of {', '.join(_SCORES)}")
+    return Measure(
+        f"{name}|rules:{rules.name}",
+        lambda references, predictions: bracket_statistics(references, predictions, rules),
+        _SCORES[name],
+    )
+
+
+def label_table(
+    references: Sequence[Bracketing], predictions: Sequence[Bracketing], rules: BracketRules = COLLINS
+) -> list[str]:
+    """Precision, recall and F1 of each label in lines of text, the most frequent label first."""
+    hits: Counter[str] = Counter()
+    gold: Counter[str] = Counter()
+    given: Counter[str] = Counter()
+    for i, (one, other) in enumerate(zip(*as_pairs("a table of labels", references, predictions), strict=True)):
+        mine, theirs = _brackets(one, other, rules, i)
+        for counter, found in ((hits, mine & theirs), (gold, mine), (given, theirs)):
+            for (label, _, _), n in found.items():
+                counter[label] += n
+    rows = [["label", "precision", "recall", "f1", "gold", "given"]]
+    for label in sorted(gold | given, key=lambda name: (-gold[name], name)):
+        shares = (hits[label], given[label]), (hits[label], gold[label]), (2 * hits[label], gold[label] + given[label])
+        rows.append(
+            [label, *(f"{100 * a / b if b else 0:.1f}" for a, b in shares), str(gold[label]), str(given[label])]
+        )
+    return table_lines(rows)
+
+
+# --- one sentence -----------------------------------------------------------------------------------------------------
+
+
+def _statistics(gold: Bracketing, given: Bracketing, rules: BracketRules, number: int) -> list[int]:
+    mine, theirs = _brackets(gold, given, rules, number)
+    hits = (mine & theirs).total()
+    crossing = sum(n for span, n in theirs.items() if any(_cross(span, other) for other in mine))
+    kept = [tag not in rules.left_out_tags for tag in gold.tags]
+    right = sum(k and rules.label(a) == rules.label(b) for k, a, b in zip(kept, gold.tags, given.tags, strict=True))
+    complete = hits == mine.total() == theirs.total()
+    return [
+        hits, mine.total(), theirs.total(), complete, crossing, crossing == 0, crossing <= 2, right, sum(kept), 1,
+    ]  # fmt: skip
+
+
+def _brackets(
+    gold: Bracketing, given: Bracketing, rules: BracketRules, number: int
+) -> tuple[Counter[Span], Counter[Span]]:
+    if gold.words != given.words:
+        odd = next((i for i, (a, b) in enumerate(zip(gold.words, given.words, strict=False)) if a != b), None)
+        what = (
+            f"have {len(gold.words)} and {len(given.words)} words"
+            if odd is None
+            else f"differ in word {odd + 1}: {gold.words[odd]!r} and {given.words[odd]!r}"
+        )
+        raise DataError(f"both trees of sentence {number + 1} must be over the same words, but they {what}")
+    places = np.concatenate(([0], np.cumsum([tag not in rules.left_out_tags for tag in gold.tags])))
+    return _counted(gold, places, rules), _counted(given, places, rules)
+
+
+def _counted(parse: Bracketing, places: np.ndarray, rules: BracketRules) -> Counter[Span]:
+    """The brackets that count, over the words that count."""
+    found: Counter[Span] = Counter()
+    for label, first, end in parse.spans:
+        if rules.counts(label) and places[first] < places[end]:
+            found[rules.label(label), int(places[first]), int(places[end])] += 1
+    return found
+
+
+def _cross(one: Span, other: Span) -> bool:
+    return one[1] < other[1] < one[2] < other[2] or other[1] < one[1] < other[2] < one[2]
+
+
+def _length(parse: Bracketing) -> int:
+    return sum(tag != "-NONE-" for tag in parse.tags)
+
+
+# --- from sums to scores ----------------------------------------------------------------------------------------------
+
+
+def _ratio(above: tuple[str, ...], below: tuple[str, ...]) -> Callable[[np.ndarray], np.ndarray]:
+    def score(sums: Float[np.ndarray, "*batch s"]) -> Float[np.ndarray, "*batch"]:
+        top = sum(sums[..., _AT[name]] for name in above)
+        bottom = np.asarray(sum(sums[..., _AT[name]] for name in below), float)
+        return np.asarray(np.divide(top, bottom, out=np.zeros_like(bottom), where=bottom > 0))
+
+    return score
+
+
+_SCORES = {
+    "f1": _ratio(("hits", "hits"), ("given", "gold")),
+    "precision": _ratio(("hits",), ("given",)),
+    "recall": _ratio(("hits",), ("gold",)),
+    "complete": _ratio(("complete",), ("one",)),
+    "crossing": _ratio(("crossing",), ("one",)),
+    "uncrossed": _ratio(("uncrossed",), ("one",)),
+    "few_crossed": _ratio(("few_crossed",), ("one",)),
+    "tagging": _ratio(("right_tags",), ("tags",)),
+}
+SCORES = tuple(_SCORES)
+"""The names of all scores. ``crossing`` is the mean number a sentence, ``tagging`` a share of words, ``complete`` (all
+brackets right), ``uncrossed`` and ``few_crossed`` (at most 2) shares of sentences."""
