@@ -1,0 +1,107 @@
+"""The interface of tree encoders: a batch of trees with vectors at some nodes in, a vector for every node out.
+
+What a leaf of this folder writes is one step: the vectors of the nodes of a level from those of their children. The
+climb from level to level is the same for all, and is written here once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from catena.encoders.tree_batch import Level, TreeBatch
+from catena.errors import DataError
+from catena.shapes import read_axes
+
+Step = Callable[[Level, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
+"""From a level, the inputs of its nodes (None if it has none) and the states of their children, one row for each child,
+from left to right under each node in turn (None for leaves): the vectors of the nodes, and the states for their
+parents."""
+
+
+class TreeEncoder(nn.Module, ABC):
+    """Gives a vector of size ``d_out`` to every node of trees, of which some nodes have inputs of size ``d_in``.
+
+    A node that is no leaf must have at least ``fewest`` children and at most ``most``; None is any number. With
+    ``leaves_only`` no other nodes may have inputs.
+    """
+
+    d_in: int
+    d_out: int
+    fewest: int
+    most: int | None
+    leaves_only: bool = False
+
+    def forward(self, x: Float[Tensor, "m d_in"], trees: TreeBatch) -> Float[Tensor, "n d_out"]:
+        """The vectors of all nodes, in the order of ``trees.nodes``; ``x`` in the order of ``trees.inputs``."""
+        read_axes("the input of the tree encoder", tuple(x.shape), "m d_in", m=len(trees.inputs), d_in=self.d_in)
+        self._check(trees)
+        if not trees.levels:
+            return x.new_zeros(0, self.d_out)
+        return self.encode(x, trees)
+
+    @abstractmethod
+    def encode(self, x: Float[Tensor, "m d_in"], trees: TreeBatch) -> Float[Tensor, "n d_out"]:
+        """The work itself, usually a call of :func:`climb`."""
+
+    def _check(self, trees: TreeBatch) -> None:
+        if self.leaves_only and trees.inner_inputs:
+            raise DataError(
+                f"{type(self).__name__} takes inputs at the leaves of trees alone, and here a node with children has "
+                f"one: choose a Tree-LSTM, which takes them at every node"
+            )
+        if trees.many == 0:
+            return
+        if trees.few < self.fewest or (self.most is not None and trees.many > self.most):
+            wanted = f"{self.fewest}" if self.most == self.fewest else f"{self.fewest} to {self.most}"
+            if self.most is None:
+                wanted = f"at least {self.fewest}"
+            wrong = trees.few if trees.few < self.fewest else trees.many
+            raise DataError(
+                f"{type(self).__name__} takes trees whose nodes have {wanted} children, and a node has {wrong}: "
+                f"make the trees binary, or choose a child-sum Tree-LSTM, which takes any number"
+            )
+
+
+def climb(trees: TreeBatch, x: Float[Tensor, "m p"], step: Step) -> Float[Tensor, "n d_out"]:
+    """Compute all nodes, level by level, each level in one step. O(n) vectors are moved, whatever the depth."""
+    handed: list[list[Tensor]] = [[] for _ in trees.levels]
+    vectors = []
+    for number, level in enumerate(trees.levels):
+        children = torch.cat(handed[number]).index_select(0, level.children) if handed[number] else None
+        handed[number] = []
+        found, state = step(level, _inputs(level, x), children)
+        vectors.append(found)
+        for reader, part in zip(level.readers, state.split(level.splits), strict=False):  # the last part is roots
+            handed[reader].append(part)
+    return torch.cat(vectors)
+
+
+def _inputs(level: Level, x: Float[Tensor, "m p"]) -> Float[Tensor, "size p"] | None:
+    """The inputs of a level's nodes, zeros for those that have none; None if none has any."""
+    first, last = level.inputs
+    if first == last:
+        return None
+    own = x[first:last]
+    if level.takers is None:
+        return own
+    return x.new_zeros(level.size, x.shape[1]).index_copy(0, level.takers, own)
+
+
+def side_by_side(level: Level, children: Float[Tensor, "c s"], most: int) -> Float[Tensor, "size most s"]:
+    """The states of each node's children in ``most`` slots, zeros in those that are empty."""
+    if level.arity == most:
+        return children.view(level.size, most, -1)
+    room = children.new_zeros(level.size * most, children.shape[1])
+    return room.index_copy(0, level.parents * most + level.slots, children).view(level.size, most, -1)
+
+
+def added_up(level: Level, children: Float[Tensor, "c s"]) -> Float[Tensor, "size s"]:
+    """The sum over the children of each node."""
+    if level.arity is not None:
+        return children.view(level.size, level.arity, -1).sum(1)
+    return children.new_zeros(level.size, children.shape[1]).index_add(0, level.parents, children)

@@ -1,0 +1,133 @@
+r"""Tree-LSTMs: a memory at every node, made of the memories of its children, each through a forget gate of its own.
+
+Tai, Socher & Manning (2015), section 3. σ is the logistic function, ∘ the product by elements; x is 0 at nodes without
+an input. On a chain, where every node has one child, both are the LSTM.
+
+``dropout`` drops units of the candidate u, so that memories are never lost (Semeniuta et al. 2016). Time O(d²) for a
+node and each of its children.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catena.encoders.tree import TreeEncoder, added_up, climb, side_by_side
+from catena.encoders.tree_batch import Level, TreeBatch
+
+
+class ChildSumTreeLSTM(TreeEncoder):
+    r"""A Tree-LSTM that adds up its children: any number of them, in no order.
+
+    .. math::
+        \tilde h_j &= \textstyle\sum_k h_k \\
+        u_j &= \tanh(W_u x_j + U_u \tilde h_j + b_u) \qquad
+        i_j, o_j = \sigma(W_{i,o}\, x_j + U_{i,o}\, \tilde h_j + b_{i,o}) \\
+        f_{jk} &= \sigma(W_f x_j + U_f h_k + b_f) \\
+        c_j &= i_j \circ u_j + \textstyle\sum_k f_{jk} \circ c_k \qquad h_j = o_j \circ \tanh(c_j)
+
+    Tai et al. 2015, equations 2 to 8. Blocks of the weights: u, i, o, f.
+    """
+
+    def __init__(self, d_in: int, d: int, dropout: float = 0.0, forget_bias: float = 1.0) -> None:
+        super().__init__()
+        self.d_in, self.d_out, self.fewest, self.most = d_in, d, 1, None
+        self.dropout = dropout
+        self.weight_x, self.weight_h, self.bias = _weights(d_in, d, blocks=4, children=1, forget_bias=forget_bias)
+
+    def encode(self, x: Float[Tensor, "m d_in"], trees: TreeBatch) -> Float[Tensor, "n d_out"]:
+        d = self.d_out
+        to_gates, to_forget = self.weight_h.split([3 * d, d])
+        bias, forget_bias = self.bias.split([3 * d, d])
+
+        def step(level: Level, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
+            sums = bias.expand(level.size, -1) if own is None else own[:, : 3 * d] + bias
+            if children is None:
+                return _state(self._candidate(sums), sums[:, d:].sigmoid(), None)
+            h, c = children.split(d, dim=1)
+            sums = torch.addmm(sums, added_up(level, h), to_gates.t())
+            forget = torch.addmm(forget_bias, h, to_forget.t())
+            if own is not None:
+                forget = forget + own[:, 3 * d :].index_select(0, level.parents)
+            kept = added_up(level, forget.sigmoid() * c)
+            return _state(self._candidate(sums), sums[:, d:].sigmoid(), kept)
+
+        return climb(trees, _projected(x, self.weight_x, trees, d), step)
+
+    def _candidate(self, sums: Float[Tensor, "k gates"]) -> Float[Tensor, "k d"]:
+        return F.dropout(sums[:, : self.d_out].tanh(), self.dropout, self.training)
+
+
+class NaryTreeLSTM(TreeEncoder):
+    r"""A Tree-LSTM with weights for each of its at most N children, left and right, by their place.
+
+    .. math::
+        u_j &= \tanh(W_u x_j + \textstyle\sum_l U_u^{(l)} h_l + b_u) \qquad
+        i_j, o_j = \sigma(W_{i,o}\, x_j + \textstyle\sum_l U_{i,o}^{(l)} h_l + b_{i,o}) \\
+        f_{jk} &= \sigma(W_f x_j + \textstyle\sum_l U_f^{(kl)} h_l + b_f) \\
+        c_j &= i_j \circ u_j + \textstyle\sum_k f_{jk} \circ c_k \qquad h_j = o_j \circ \tanh(c_j)
+
+    Tai et al. 2015, equations 9 to 14: the gate of the left child sees the right one too. h and c of a missing child
+    are 0. Blocks of the weights: u, i, o, f_1 … f_N (``weight_x`` and ``bias``: one f for all).
+    """
+
+    def __init__(self, d_in: int, d: int, most: int = 2, dropout: float = 0.0, forget_bias: float = 1.0) -> None:
+        super().__init__()
+        self.d_in, self.d_out, self.fewest, self.most = d_in, d, 1, most
+        self.n_children = most
+        self.dropout = dropout
+        self.weight_x, self.weight_h, self.bias = _weights(d_in, d, 3 + most, most, forget_bias)
+
+    def encode(self, x: Float[Tensor, "m d_in"], trees: TreeBatch) -> Float[Tensor, "n d_out"]:
+        d, n = self.d_out, self.n_children
+        bias = torch.cat((self.bias[: 3 * d], self.bias[3 * d :].repeat(n)))
+
+        def step(level: Level, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
+            if children is None:
+                sums = bias[: 3 * d].expand(level.size, -1) if own is None else own[:, : 3 * d] + bias[: 3 * d]
+                return _state(self._candidate(sums), sums[:, d:].sigmoid(), None)
+            h, c = side_by_side(level, children, n).split(d, dim=2)
+            sums = torch.addmm(bias, h.reshape(level.size, n * d), self.weight_h.t())
+            if own is not None:
+                sums = sums + torch.cat((own[:, : 3 * d], own[:, 3 * d :].repeat(1, n)), dim=1)
+            gates = sums[:, d:].sigmoid()
+            kept = (gates[:, 2 * d :].view(level.size, n, d) * c).sum(1)
+            return _state(self._candidate(sums), gates[:, : 2 * d], kept)
+
+        return climb(trees, _projected(x, self.weight_x, trees, d), step)
+
+    def _candidate(self, sums: Float[Tensor, "k gates"]) -> Float[Tensor, "k d"]:
+        return F.dropout(sums[:, : self.d_out].tanh(), self.dropout, self.training)
+
+
+def _weights(
+    d_in: int, d: int, blocks: int, children: int, forget_bias: float
+) -> tuple[nn.Parameter, nn.Parameter, nn.Parameter]:
+    """The weights of x, of the children and the bias, whose forget part begins at ``forget_bias``."""
+    weight_x = torch.empty(4 * d, d_in).uniform_(-1 / math.sqrt(d_in), 1 / math.sqrt(d_in))
+    bound = 1 / math.sqrt(children * d)
+    weight_h = torch.empty(blocks * d, children * d).uniform_(-bound, bound)
+    bias = torch.cat((torch.zeros(3 * d), torch.full((d,), forget_bias)))
+    return nn.Parameter(weight_x), nn.Parameter(weight_h), nn.Parameter(bias)
+
+
+def _projected(
+    x: Float[Tensor, "m d_in"], weight: Float[Tensor, "gates d_in"], trees: TreeBatch, d: int
+) -> Float[Tensor, "m p"]:
+    """W x of all inputs in one product; without the forget gate's where leaves alone have inputs, for nothing is
+    forgotten there."""
+    return F.linear(x, weight if trees.inner_inputs else weight[: 3 * d])
+
+
+def _state(
+    candidate: Float[Tensor, "k d"], gates: Float[Tensor, "k gates"], kept: Float[Tensor, "k d"] | None
+) -> tuple[Tensor, Tensor]:
+    """h, and h beside c, from the candidate, the gates i and o, and what is kept of the children."""
+    i, o = gates.chunk(2, dim=1)
+    c = i * candidate if kept is None else torch.addcmul(kept, i, candidate)
+    h = o * c.tanh()
+    return h, torch.cat((h, c), dim=1)
