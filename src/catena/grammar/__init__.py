@@ -8,6 +8,7 @@
 ``binary``           rules of at most two symbols, numbered: what the dynamic programs read
 ``closure``          exact sums over chains of unit rules; ``empty`` over empty phrases; circles included
 ``chart``            the dynamic program over spans (CKY); ``forest`` has its parses, ``ranking`` ranks them
+``sparse``           the same for large grammars by compiled loops; expectations and samples
 ``normal_form``      Chomsky normal form with the weight of every string kept, and its parses mapped back
 ``dense``            the same grammar as tensors, for ``catena.structure.pcfg``
 ``generate``         random sentences

@@ -55,7 +55,7 @@ class Chart:
 
 def fill(closed: Closed, matches: Matches, top: int | None = None) -> Chart:
     """The chart of a sentence, with all that is needed below a symbol on top: the start, if not given."""
-    used = np.flatnonzero(_used(closed, matches, closed.binary.start if top is None else top))
+    used = np.flatnonzero(used_symbols(closed, matches, closed.binary.start if top is None else top))
     column = np.full(len(closed.binary.symbols), len(used), dtype=np.int64)
     column[used] = np.arange(len(used))
     t = len(matches)
@@ -129,7 +129,7 @@ class _Rules:
         cell[here] = self.plus(cell[here], self.plus.reduceat(weights, starts))
 
 
-def _used(closed: Closed, matches: Matches, top: int) -> Bool[np.ndarray, "s"]:
+def used_symbols(closed: Closed, matches: Matches, top: int) -> Bool[np.ndarray, "s"]:
     """The symbols that can stand over some of these words in whatever order, and that the top can come to."""
     pairs = closed.binary.pairs
     left, below = closed.chains.left, closed.chains.below

@@ -1,0 +1,271 @@
+r"""Charts of large grammars, filled by compiled loops; the best parse read off; and how often symbols are expected.
+
+.. math::  E[\#\, A \text{ over } i..j] = \frac{\mathrm{outside}(A, i, j)\; \mathrm{inside}(A, i, j)}{Z}
+
+The same values as :func:`catena.grammar.chart.fill`, which is plain and defines them, for grammars of thousands of
+symbols. With a beam, symbols that look poor in their cell are dropped: the parse found is then perhaps not the best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from catena.errors import LimitError
+from catena.grammar.binary import HELPER
+from catena.grammar.chart import Chart, Matches, used_symbols
+from catena.grammar.closure import BEST, NEVER
+from catena.grammar.derivation import Derivation
+from catena.grammar.empty import Closed
+from catena.grammar.forest import WORD, Forest, Node, Parts, Way
+from catena.grammar.ranking import ranked
+from catena.kernels.sparse_chart import fill_best, fill_outside, fill_sums
+
+MOST_NUMBERS = 150_000_000
+"""Numbers in one chart: 1.2 GB of doubles."""
+
+TIE = 1e-9
+"""Relative: ways of log-weights that differ by less are as good as each other."""
+
+
+@dataclass(frozen=True)
+class Beam:
+    """Which symbols of a cell are kept.
+
+    Args:
+        width: in nats: a symbol is dropped if its log-weight and prior fall short of the best in its cell by more.
+        prior: ``prior[a]`` is the log-probability of symbol ``a`` to be in a tree at all.
+    """
+
+    width: float
+    prior: Float[np.ndarray, "s"]
+
+
+def fill_quickly(closed: Closed, matches: Matches, top: int | None = None, beam: Beam | None = None) -> Chart:
+    """The chart of a sentence, as :func:`catena.grammar.chart.fill` has it."""
+    chart = _blank(closed, matches, top)
+    if chart.values.shape[-1] == 1 or not matches:
+        return chart
+    if closed.algebra is BEST:
+        fill_best(chart.values, *_rules(chart), *_beam(chart, beam))
+        return chart
+    values, scales = _sums(chart, beam)
+    with np.errstate(divide="ignore"):
+        np.log(values, out=chart.values)
+    finite = np.where(np.isfinite(scales), scales, 0.0)
+    chart.values[:] += finite[..., None]
+    return chart
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """How often each symbol is expected over each span, under the distribution over parses.
+
+    Args:
+        chart: the sums.
+        counts: ``counts[i, j, chart.column[a]]`` is how often symbol ``a`` is expected over the words from ``i`` up to
+            ``j``: a probability, unless circles of unit rules can repeat it.
+        tags: for each word the symbols that may rewrite to it, and the probability that they do.
+    """
+
+    chart: Chart
+    counts: Float[np.ndarray, "t u c"]
+    tags: tuple[dict[int, float], ...]
+
+
+def expected(closed: Closed, matches: Matches, beam: Beam | None = None) -> Expected | None:
+    """The expectations of a sentence; None where it has no parse. ``closed`` must hold sums."""
+    chart = _blank(closed, matches, None)
+    top = int(chart.column[closed.binary.start])
+    if chart.values.shape[-1] == 1 or not matches:
+        return None
+    values, scales = _sums(chart, beam)
+    if values[0, len(matches), top] == 0.0:
+        return None
+    log_z = math.log(values[0, len(matches), top]) + scales[0, len(matches)]
+    outside, outside_scales = np.zeros_like(values), np.full_like(scales, NEVER)
+    fill_outside(outside, outside_scales, values, scales, *_rules(chart, plain=True), top)
+    with np.errstate(divide="ignore"):
+        np.log(values, out=chart.values)
+    chart.values[:] += np.where(np.isfinite(scales), scales, 0.0)[..., None]
+    shares = np.exp(np.where(np.isfinite(scales + outside_scales), scales + outside_scales, NEVER) - log_z)
+    tags = []
+    for i, leaves in enumerate(matches):
+        here: dict[int, float] = {}
+        around = math.exp(outside_scales[i, i + 1] - log_z) if np.isfinite(outside_scales[i, i + 1]) else 0.0
+        for leaf in leaves:
+            if (at := int(chart.column[leaf.left])) < values.shape[-1] - 1:
+                share = float(outside[i, i + 1, at]) * around * math.exp(leaf.log_weight)
+                here[leaf.left] = here.get(leaf.left, 0.0) + share
+        tags.append(here)
+    outside *= values
+    outside *= shares[..., None]
+    return Expected(chart, outside, tuple(tags))
+
+
+# --- the best parse and samples ---------------------------------------------------------------------------------------
+
+
+def best_parse(chart: Chart, words: Sequence[str]) -> Derivation | None:
+    """The best parse in a chart of best weights; None where there is none."""
+    if np.any(chart.closed.empty > NEVER):  # empty phrases stand side by side with themselves: rank them
+        for (parse,) in ranked(Forest(chart, [(word,) for word in words])):
+            assert isinstance(parse, Derivation)
+            return parse
+        return None
+    return _read(chart, words, _Best(chart))
+
+
+def sampled_parse(chart: Chart, words: Sequence[str], rng: np.random.Generator) -> Derivation | None:
+    """A parse drawn by its probability from a chart of sums; None where there is none."""
+    return _read(chart, words, _Drawn(Forest(chart, [(word,) for word in words]), rng))
+
+
+def _read(chart: Chart, words: Sequence[str], choice: Any) -> Derivation | None:
+    """Build a parse from the top down by a choice of a way for each node."""
+    root = Node(chart.closed.binary.start, 0, len(words))
+    if chart.total == NEVER:
+        return None
+    results: list[Parts] = []
+    waiting: list[Node | Way] = [root]
+    rules = chart.closed.binary.grammar.rules
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Way):
+            n = len(item.children)
+            parts = tuple(part for several in results[len(results) - n :] for part in several)
+            del results[len(results) - n :]
+            results.append(parts if item.origin == HELPER else (Derivation(rules[item.origin], parts),))
+        elif item.symbol == WORD:
+            results.append((words[item.i],))
+        else:
+            way = choice(item)
+            waiting.append(way)
+            waiting.extend(reversed(way.children))
+    (whole,) = results[0]
+    assert isinstance(whole, Derivation)
+    return whole
+
+
+class _Best:
+    """The best way of each node on the way down, found with arrays. No symbol is below itself over the same words."""
+
+    def __init__(self, chart: Chart) -> None:
+        self.chart, self.binary = chart, chart.closed.binary
+        self.seen: set[Node] = set()
+
+    def __call__(self, node: Node) -> Way:
+        self.seen.add(node)
+        ways = [*self._leaves(node), *self._pairs(node), *self._units(node)]
+        return self._chosen(node, ways)
+
+    def _chosen(self, node: Node, ways: Sequence[Way]) -> Way:
+        scored = [(self._value(way), way) for way in ways if not any(child in self.seen for child in way.children)]
+        best = max(score for score, _ in scored)
+        least = best - TIE * max(1.0, abs(best))
+        return next(way for score, way in scored if score >= least)
+
+    def _value(self, way: Way) -> float:
+        return way.log_weight + sum(self.chart.value(*child) for child in way.children if child.symbol != WORD)
+
+    def _leaves(self, node: Node) -> list[Way]:
+        if node.j != node.i + 1:
+            return []
+        below = (Node(WORD, node.i, node.j),)
+        return [Way(w, origin, below) for left, w, origin in self.chart.matches[node.i] if left == node.symbol]
+
+    def _pairs(self, node: Node) -> list[Way]:
+        _, i, j = node
+        first, second, weights, origins = (c[self.binary.pairs_of(node.symbol)] for c in self.binary.pairs[1:])
+        if j < i + 2 or not len(first):
+            return []
+        values, column = self.chart.values, self.chart.column
+        sums = values[i, i + 1 : j][:, column[first]] + values[i + 1 : j, j][:, column[second]] + weights
+        split, at = divmod(int(np.argmax(sums)), len(first))
+        if sums[split, at] == NEVER:
+            return []
+        k = i + 1 + split
+        children = (Node(int(first[at]), i, k), Node(int(second[at]), k, j))
+        return [Way(float(weights[at]), int(origins[at]), children)]
+
+    def _units(self, node: Node) -> list[Way]:
+        below = [(unit, Node(unit.below, node.i, node.j)) for unit in self.binary.units_by_left.get(node.symbol, ())]
+        return [
+            Way(unit.log_weight, unit.origin, (child,)) for unit, child in below if self.chart.value(*child) > NEVER
+        ]
+
+
+class _Drawn:
+    def __init__(self, forest: Forest, rng: np.random.Generator) -> None:
+        self.forest, self.rng = forest, rng
+
+    def __call__(self, node: Node) -> Way:
+        ways = self.forest.ways(node)
+        logs = np.array([way.log_weight + sum(self.forest.value(child) for child in way.children) for way in ways])
+        weights = np.cumsum(np.exp(logs - logs.max()))
+        return ways[min(int(np.searchsorted(weights, self.rng.random() * weights[-1], side="right")), len(ways) - 1)]
+
+
+# --- from a grammar to arrays -----------------------------------------------------------------------------------------
+
+
+def _blank(closed: Closed, matches: Matches, top: int | None) -> Chart:
+    """A chart with the leaves of the words in place, and nothing else."""
+    used = np.flatnonzero(used_symbols(closed, matches, closed.binary.start if top is None else top))
+    column = np.full(len(closed.binary.symbols), len(used), dtype=np.int64)
+    column[used] = np.arange(len(used))
+    t = len(matches)
+    if t * (t + 1) * (len(used) + 1) > MOST_NUMBERS:
+        raise LimitError(
+            f"a sentence of {t} words needs a chart of {t * (t + 1) * (len(used) + 1):,} numbers with the "
+            f"{len(used):,} symbols that fit its words, and {MOST_NUMBERS:,} are the limit: cut the sentence"
+        )
+    chart = Chart(closed, matches, column, np.full((t, t + 1, len(used) + 1), NEVER))
+    for i, leaves in enumerate(matches):
+        for leaf in leaves:
+            if (at := column[leaf.left]) < len(used):
+                cell = chart.values[i, i + 1]
+                cell[at] = closed.algebra.plus(cell[at], leaf.log_weight)
+    return chart
+
+
+def _rules(chart: Chart, plain: bool = False) -> tuple[np.ndarray, ...]:
+    """The rules and chains of the symbols of a chart, by their first symbol and by what is below."""
+    pairs, chains = chart.closed.binary.pairs, chart.closed.chains
+    column, absent = chart.column, chart.values.shape[-1] - 1
+    first, second, left = column[pairs.first], column[pairs.second], column[pairs.left]
+    kept = np.flatnonzero((first < absent) & (second < absent) & (left < absent))
+    kept = kept[np.argsort(first[kept], kind="stable")]
+    above, below = column[chains.left], column[chains.below]
+    linked = np.flatnonzero((above < absent) & (below < absent))
+    linked = linked[np.argsort(below[linked], kind="stable")]
+    weights, chain_weights = pairs.log_weight[kept], chains.log_weight[linked]
+    if plain:
+        weights, chain_weights = np.exp(weights), np.exp(chain_weights)
+    starts, chain_starts = _starts(first[kept], absent + 1), _starts(below[linked], absent + 1)
+    return starts, second[kept], left[kept], weights, chain_starts, above[linked], chain_weights
+
+
+def _starts(symbols: Int[np.ndarray, "n"], c: int) -> Int[np.ndarray, "m"]:
+    return np.concatenate(([0], np.cumsum(np.bincount(symbols, minlength=c)))).astype(np.int64)
+
+
+def _beam(chart: Chart, beam: Beam | None) -> tuple[np.ndarray, float]:
+    prior = np.zeros(chart.values.shape[-1])
+    if beam is None:
+        return prior, math.inf
+    here = chart.column < len(prior) - 1
+    prior[chart.column[here]] = beam.prior[here]
+    return prior, beam.width
+
+
+def _sums(chart: Chart, beam: Beam | None) -> tuple[Float[np.ndarray, "t u c"], Float[np.ndarray, "t u"]]:
+    prior, width = _beam(chart, beam)
+    values, scales = np.exp(chart.values), np.full(chart.values.shape[:2], NEVER)
+    fill_sums(values, scales, *_rules(chart, plain=True), np.exp(prior), math.exp(-width))
+    return values, scales

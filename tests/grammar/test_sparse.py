@@ -1,0 +1,195 @@
+"""Compiled charts against the plain ones, and expectations against parses listed one by one."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+from catena.errors import DivergentSumError, LimitError
+from catena.grammar import sparse
+from catena.grammar.binary import binary
+from catena.grammar.chart import Chart, fill
+from catena.grammar.closure import BEST, SUM, Algebra
+from catena.grammar.derivation import Derivation
+from catena.grammar.empty import Closed, close
+from catena.grammar.files import parse_grammar
+from catena.grammar.parse import Parser
+from catena.grammar.sparse import Beam, best_parse, expected, fill_quickly, sampled_parse
+from tests.grammar.grammars import built, rule_lists, strings
+from tests.oracle.grammars import OracleRule
+
+TOY = """
+S -> NP VP [1.0]
+NP -> Det N [0.5] | NP PP [0.3] | 'I' [0.2]
+VP -> V NP [0.6] | VP PP [0.4]
+PP -> 'with' NP [1.0]
+Det -> 'the' [0.6] | 'a' [0.4]
+N -> 'man' [0.4] | 'telescope' [0.6]
+V -> 'saw' [1.0]
+"""
+SENTENCE = ["I", "saw", "the", "man", "with", "a", "telescope"]
+CHAINS = """
+S -> A A [0.5] | A [0.5]
+A -> B [0.3] | 'a' [0.3] | A B [0.4]
+B -> C [0.5] | 'a' [0.5]
+C -> 'a' [0.6] | A A [0.4]
+"""
+
+
+def matched(closed: Closed, words: list[str] | tuple[str, ...]) -> list[tuple]:
+    return [closed.binary.words.get(word, ()) for word in words]
+
+
+def charts(text_or_rules: str | list[OracleRule], words: list[str] | tuple[str, ...], algebra: Algebra) -> list[Chart]:
+    grammar = parse_grammar(text_or_rules) if isinstance(text_or_rules, str) else built(text_or_rules)
+    closed = close(binary(grammar), algebra)
+    return [fill(closed, matched(closed, words)), fill_quickly(closed, matched(closed, words))]
+
+
+@pytest.mark.parametrize("algebra", [BEST, SUM])
+@settings(max_examples=25)
+@given(rules=rule_lists())
+def test_compiled_charts_hold_what_plain_ones_do(algebra: Algebra, rules: list[OracleRule]) -> None:
+    for words in [*strings(2), ("a", "b", "a"), ("b", "b", "a", "b")]:
+        plain, quick = charts(rules, words, algebra)
+        assert quick.total == pytest.approx(plain.total, abs=1e-10)
+        assert quick.values.shape == plain.values.shape
+        np.testing.assert_allclose(quick.values, plain.values, atol=1e-10)
+
+
+@pytest.mark.parametrize("algebra", [BEST, SUM])
+def test_long_sentences_do_not_underflow(algebra: Algebra) -> None:
+    plain, quick = charts("S -> S A [1e-30]\nS -> 'a' [1e-30]\nA -> 'a' [1e-30]", ["a"] * 40, algebra)
+    assert quick.total == pytest.approx(plain.total, rel=1e-12)
+
+
+@settings(max_examples=25)
+@given(rules=rule_lists())
+def test_the_best_parse_is_the_best(rules: list[OracleRule]) -> None:
+    parser = Parser(built(rules))
+    for words in [*strings(2), ("a", "b", "a"), ("b", "b", "a", "b")]:
+        chart = charts(rules, words, BEST)[1]
+        best, wanted = best_parse(chart, words), parser.k_best(words, 1)
+        assert (best is None) == (not wanted)
+        if best is not None:
+            assert best.words() == words
+            assert best.log_weight == pytest.approx(wanted[0].log_weight, abs=1e-9)
+
+
+def test_a_circle_that_costs_nothing_is_not_gone_round() -> None:
+    (_, chart) = charts("S -> A [1.0] | 'b' [0.0]\nA -> S [1.0] | 'a' [1.0]", ["a"], BEST)
+    assert str(best_parse(chart, ["a"])) == "(S (A a))"
+
+
+# --- expectations -----------------------------------------------------------------------------------------------------
+
+
+def listed(parses: list[Derivation]) -> tuple[Counter, Counter]:
+    """How often each symbol is expected over each span, and as the tag of each word, by listing all parses."""
+    total = math.fsum(math.exp(parse.log_weight) for parse in parses)
+    spans: Counter = Counter()
+    tags: Counter = Counter()
+    for parse in parses:
+        share = math.exp(parse.log_weight) / total
+
+        def walk(node: Derivation, at: int, share: float = share) -> int:
+            first = at
+            for child in node.children:
+                at = at + 1 if isinstance(child, str) else walk(child, at)
+            spans[node.label, first, at] += share
+            if node.children and len(node.children) == 1 and isinstance(node.children[0], str):
+                tags[node.label, first] += share
+            return at
+
+        walk(parse, 0)
+    return spans, tags
+
+
+def check_expectations(closed: Closed, words: tuple[str, ...], parses: list[Derivation]) -> None:
+    found = expected(closed, matched(closed, words))
+    if not parses:
+        assert found is None
+        return
+    assert found is not None
+    spans, tags = listed(parses)
+    n_named = len(closed.binary.grammar.nonterminals)
+    for a, symbol in enumerate(closed.binary.symbols[:n_named]):
+        for i in range(len(words)):
+            for j in range(i + 1, len(words) + 1):
+                column = found.chart.column[a]
+                count = 0.0 if column == found.counts.shape[-1] - 1 else found.counts[i, j, column]
+                assert count == pytest.approx(spans[symbol.name, i, j], abs=1e-10)
+            assert found.tags[i].get(a, 0.0) == pytest.approx(tags[symbol.name, i], abs=1e-10)
+
+
+@settings(max_examples=40)
+@given(rules=rule_lists(most_rules=3))
+def test_expectations_are_those_of_all_parses(rules: list[OracleRule]) -> None:
+    grammar = built(rules)
+    assume(all(right for _, right, _ in rules))
+    parser, closed = Parser(grammar), close(binary(grammar), SUM)
+    for words in [("a",), ("a", "b"), ("b", "a", "b"), ("a", "a", "b", "a")]:
+        try:
+            n = parser.count(words)
+        except DivergentSumError:
+            continue
+        if n <= 50:
+            check_expectations(closed, words, list(parser.parses(words)))
+
+
+def test_expectations_of_chains_of_unit_rules() -> None:
+    grammar = parse_grammar(CHAINS)
+    closed, parser = close(binary(grammar), SUM), Parser(grammar)
+    for n in (1, 2, 3):
+        check_expectations(closed, ("a",) * n, list(parser.parses(("a",) * n)))
+
+
+def test_samples_come_as_often_as_they_are_probable() -> None:
+    closed = close(binary(parse_grammar(TOY)), SUM)
+    chart, rng = fill_quickly(closed, matched(closed, SENTENCE)), np.random.default_rng(3)
+    drawn = Counter(str(sampled_parse(chart, SENTENCE, rng)) for _ in range(400))
+    parser = Parser(parse_grammar(TOY))
+    wanted = {str(parse): math.exp(parser.log_probability(parse)) for parse in parser.parses(SENTENCE)}
+    assert set(drawn) == set(wanted)
+    statistic = sum((drawn[text] - 400 * p) ** 2 / (400 * p) for text, p in wanted.items())
+    assert statistic < 15.1  # one degree of freedom, 1 in 10,000
+
+
+def test_what_has_no_parse_has_no_answers() -> None:
+    for algebra in (BEST, SUM):
+        chart = charts(TOY, ["I", "I"], algebra)[1]
+        assert chart.total == -math.inf
+        assert best_parse(chart, ["I", "I"]) is None
+    closed = close(binary(parse_grammar(TOY)), SUM)
+    assert expected(closed, matched(closed, ["I", "I"])) is None
+    assert expected(closed, []) is None
+    assert sampled_parse(chart, ["I", "I"], np.random.default_rng(0)) is None
+
+
+def test_a_beam_drops_what_looks_poor_and_a_prior_can_save_it() -> None:
+    closed = close(binary(parse_grammar("S -> A A [1.0] | B B [1.0]\nA -> 'a' [0.9]\nB -> 'a' [0.1]")), SUM)
+    names = [symbol.name for symbol in closed.binary.symbols]
+    prior = np.zeros(len(names))
+
+    def total(width: float) -> float:
+        return fill_quickly(closed, matched(closed, ["a", "a"]), beam=Beam(width, prior)).total
+
+    assert total(5.0) == pytest.approx(math.log(0.81 + 0.01))
+    assert total(1.0) == pytest.approx(math.log(0.81))
+    prior[names.index("B")] = math.log(10.0)
+    assert total(1.0) == pytest.approx(math.log(0.81 + 0.01))
+    prior[names.index("B")] = math.log(1000.0)
+    assert total(1.0) == pytest.approx(math.log(0.01))
+    best = close(binary(closed.binary.grammar), BEST)
+    chart = fill_quickly(best, matched(best, ["a", "a"]), beam=Beam(1.0, prior))
+    assert str(best_parse(chart, ["a", "a"])) == "(S (B a) (B a))"
+
+
+def test_a_chart_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparse, "MOST_NUMBERS", 100)
+    with pytest.raises(LimitError, match="a sentence of 7 words needs a chart of 504 numbers with the 8 symbols"):
+        charts(TOY, SENTENCE, BEST)
