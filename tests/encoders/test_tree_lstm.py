@@ -14,7 +14,7 @@ from catena.encoders.tree_batch import Forest
 from catena.encoders.tree_lstm import ChildSumTreeLSTM, NaryTreeLSTM
 from catena.errors import DataError
 from tests.laws.tree_laws import ANY, BINARY, CLOSE, TreeLaws, states_of
-from tests.oracle import trees as oracle
+from tests.oracle import tree_networks as oracle
 
 BLOCKS = "uio"
 UP_TO_TWO = [*BINARY, [1, 2, -1]]

@@ -15,7 +15,7 @@ from catena.encoders.tree_recursive import MatrixVectorNetwork, RecursiveNetwork
 from catena.errors import DataError
 from tests.encoders.test_tree_lstm import in_postorder, redrawn
 from tests.laws.tree_laws import BINARY, CLOSE, TreeLaws, states_of
-from tests.oracle import trees as oracle
+from tests.oracle import tree_networks as oracle
 
 D, RANK = 3, 2
 

@@ -1,105 +1,119 @@
-"""Tree networks by plain recursion over nested tuples, one node at a time, in numpy. Imports nothing of catena.
+"""All binary trees over a sentence with their scores, one by one. Imports nothing of catena.
 
-A tree is ``(x, children)``: its input vector or None, and a list of trees. Weights are those of the papers, by name.
+A tree is a tuple of spans in preorder: a span before its parts, the left part before the right. Rows of -1 fill a
+tree up to the size of the longest sentence.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from typing import Any
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
-sys.setrecursionlimit(10_000)
-
-OracleTree = tuple[Any, list[Any]]
+Span = tuple[int, int]
+Table = Sequence[Sequence[float]]
+Member = tuple[tuple[tuple[int, ...], ...], float]
 
 
-def sigmoid(z: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-z))
+def bracketings(first: int, last: int) -> Iterator[tuple[Span, ...]]:
+    """Every way to bracket the words from ``first`` to ``last`` in two, each as its spans in preorder."""
+    if first == last:
+        yield ((first, last),)
+        return
+    for middle in range(first, last):
+        for left, right in itertools.product(bracketings(first, middle), bracketings(middle + 1, last)):
+            yield ((first, last), *left, *right)
 
 
-def all_nodes(tree: OracleTree, node: Callable[[Any, list[Any]], Any]) -> list[Any]:
-    """What ``node(x, results of the children)`` gives for every node, children before their parent, left to right."""
-    found: list[Any] = []
+def children(spans: Sequence[Span], at: int) -> tuple[int, int]:
+    """Where the two parts of span number ``at`` stand in the list."""
+    left = at + 1
+    return left, spans.index((spans[left][1] + 1, spans[at][1]))
 
-    def visit(tree: OracleTree) -> Any:
-        x, children = tree
-        result = node(x, [visit(child) for child in children])
-        found.append(result)
-        return result
 
-    visit(tree)
+def padded(rows: Sequence[tuple[int, ...]], words: int, width: int) -> tuple[tuple[int, ...], ...]:
+    return (*rows, *((-1,) * width for _ in range(2 * words - 1 - len(rows))))
+
+
+def summed(terms: Sequence[float]) -> float:
+    return -math.inf if -math.inf in terms else math.fsum(terms)
+
+
+def all_span_trees(scores: Sequence[Sequence[Sequence[float]]], n: int) -> list[Member]:
+    """Every bracketing of the first ``n`` words with every labelling of its spans."""
+    words = len(scores)
+    if n == 0:
+        return [(padded([], words, 3), 0.0)]
+    found = []
+    for spans in bracketings(0, n - 1):
+        for labels in itertools.product(range(len(scores[0][0])), repeat=len(spans)):
+            rows = [(i, j, q) for (i, j), q in zip(spans, labels, strict=True)]
+            found.append((padded(rows, words, 3), summed([scores[i][j][q] for i, j, q in rows])))
     return found
 
 
-def child_sum(tree: OracleTree, w: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Tai et al. 2015, equations 2 to 8; weights Wi Ui bi, Wo …, Wu …, Wf …"""
-
-    def node(x: Any, children: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-        x = np.zeros(w["Wi"].shape[1]) if x is None else x
-        total = sum((h for h, _ in children), np.zeros(len(w["bi"])))
-        i, o = (sigmoid(w["W" + g] @ x + w["U" + g] @ total + w["b" + g]) for g in "io")
-        c = i * np.tanh(w["Wu"] @ x + w["Uu"] @ total + w["bu"])
-        for h, memory in children:
-            c = c + sigmoid(w["Wf"] @ x + w["Uf"] @ h + w["bf"]) * memory
-        return o * np.tanh(c), c
-
-    return [h for h, _ in all_nodes(tree, node)]
+def _symbol_choices(spans: Sequence[Span], nonterminals: int, preterminals: int) -> Iterator[tuple[int, ...]]:
+    leaf, inner = range(nonterminals, nonterminals + preterminals), range(nonterminals)
+    return itertools.product(*(leaf if i == j else inner for i, j in spans))
 
 
-def nary(tree: OracleTree, w: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Tai et al. 2015, equations 9 to 14; U of gate g and child l is w["Ug,l"], of forget gate k w["Uf,k,l"]."""
-
-    def node(x: Any, children: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-        x = np.zeros(w["Wi"].shape[1]) if x is None else x
-
-        def added(gate: str, which: str) -> np.ndarray:
-            z = w["W" + gate] @ x + w["b" + gate]
-            for place, (h, _) in enumerate(children):
-                z = z + w[f"U{which},{place}"] @ h
-            return z
-
-        c = sigmoid(added("i", "i")) * np.tanh(added("u", "u"))
-        for k, (_, memory) in enumerate(children):
-            c = c + sigmoid(added("f", f"f,{k}")) * memory
-        return sigmoid(added("o", "o")) * np.tanh(c), c
-
-    return [h for h, _ in all_nodes(tree, node)]
+def _tree_terms(
+    spans: Sequence[Span], symbols: Sequence[int], words: Table, roots: Sequence[float], bonus: Sequence[Table] | None
+) -> list[float]:
+    """What words, root and spans add to a tree's score; a root without a score is impossible."""
+    terms = [roots[symbols[0]] if symbols[0] < len(roots) else -math.inf]
+    for (i, j), a in zip(spans, symbols, strict=True):
+        if i == j:
+            terms.append(words[i][a])
+        elif bonus is not None:
+            terms.append(bonus[i][j][a])
+    return terms
 
 
-def recursive(tree: OracleTree, w: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Socher et al. 2011: tanh(W [a; b] + bias)."""
-
-    def node(x: Any, children: list[np.ndarray]) -> np.ndarray:
-        return x if not children else np.tanh(w["W"] @ np.concatenate(children) + w["bias"])
-
-    return all_nodes(tree, node)
-
-
-def tensor(tree: OracleTree, w: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Socher et al. 2013: tanh([a; b]ᵀ V [a; b] + W [a; b] + bias), a slice of V for each unit."""
-
-    def node(x: Any, children: list[np.ndarray]) -> np.ndarray:
-        if not children:
-            return x
-        pair = np.concatenate(children)
-        quadratic = np.array([sum(pair[i] * s[i, j] * pair[j] for i in range(len(pair)) for j in range(len(pair)))
-                              for s in w["V"]])  # fmt: skip
-        return np.tanh(quadratic + w["W"] @ pair + w["bias"])
-
-    return all_nodes(tree, node)
+def all_parses(
+    words: Table, rules: Sequence[Table], roots: Sequence[float], bonus: Sequence[Table] | None, n: int
+) -> list[Member]:
+    """Every parse of the first ``n`` words by rules ``rules[a][b][c]``. Preterminals come after the nonterminals."""
+    nonterminals, preterminals = len(rules), len(words[0])
+    leaves = [[-math.inf] * nonterminals + list(row) for row in words]
+    found: list[Member] = []
+    for spans in bracketings(0, n - 1) if n else ():
+        for symbols in _symbol_choices(spans, nonterminals, preterminals):
+            terms = _tree_terms(spans, symbols, leaves, roots, bonus)
+            for at, (i, j) in enumerate(spans):
+                if i < j:
+                    left, right = children(spans, at)
+                    terms.append(rules[symbols[at]][symbols[left]][symbols[right]])
+            rows = [(i, j, a) for (i, j), a in zip(spans, symbols, strict=True)]
+            found.append((padded(rows, len(words), 3), summed(terms)))
+    return found or [(padded([], len(words), 3), -math.inf)]
 
 
-def matrix_vector(tree: OracleTree, w: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Socher et al. 2012: p = tanh(W [B a; A b] + bias), P = W_M [A; B]. The x of a leaf is a vector and a matrix."""
+def all_ranked_parses(
+    words: Table, parents: Table, lefts: Table, rights: Table, roots: Sequence[float], bonus: Sequence[Table] | None,
+    rank_bonus: Sequence[Table] | None, n: int,
+) -> list[Member]:  # fmt: skip
+    """Every parse with a rank r for each rule: parents[a][r] + lefts[r][b] + rights[r][c]. A word's rank is -1."""
+    nonterminals, preterminals = len(parents), len(words[0])
+    leaves = [[-math.inf] * nonterminals + list(row) for row in words]
+    found: list[Member] = []
+    for spans in bracketings(0, n - 1) if n else ():
+        pairs = [None if i == j else children(spans, at) for at, (i, j) in enumerate(spans)]
+        ranks = list(itertools.product(*((-1,) if pair is None else range(len(lefts)) for pair in pairs)))
+        for symbols in _symbol_choices(spans, nonterminals, preterminals):
+            fixed = _tree_terms(spans, symbols, leaves, roots, bonus)
+            for choice in ranks:
+                terms = list(fixed)
+                for at, pair in enumerate(pairs):
+                    if pair is not None:
+                        r, (left, right), (i, j) = choice[at], pair, spans[at]
+                        terms += [parents[symbols[at]][r], lefts[r][symbols[left]], rights[r][symbols[right]]]
+                        terms += [] if rank_bonus is None else [rank_bonus[i][j][r]]
+                rows = [(i, j, a, r) for (i, j), a, r in zip(spans, symbols, choice, strict=True)]
+                found.append((padded(rows, len(words), 4), summed(terms)))
+    return found or [(padded([], len(words), 4), -math.inf)]
 
-    def node(x: Any, children: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-        if not children:
-            return x
-        (a, matrix_a), (b, matrix_b) = children
-        p = np.tanh(w["W"] @ np.concatenate((matrix_b @ a, matrix_a @ b)) + w["bias"])
-        return p, w["WM"] @ np.concatenate((matrix_a, matrix_b), axis=0)
 
-    return [p for p, _ in all_nodes(tree, node)]
+def keeping(members: Sequence[Member], keep: Callable[[set[Span]], bool]) -> list[Member]:
+    """The members whose set of spans is kept."""
+    return [(rows, score) for rows, score in members if keep({(row[0], row[1]) for row in rows if row[0] >= 0})]
