@@ -1,0 +1,145 @@
+"""The config of a tagger. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from catena.config import Config
+from catena.data.settings import BatchSettings, TokeniserSettings, WordTokens
+from catena.encoders.settings import EncoderSettings, Probability, RecurrentSettings
+from catena.registry import did_you_mean
+from catena.tasks.settings import DataSettings, MachineSettings, with_suggestions
+from catena.tasks.tag.kinds import StructureName
+from catena.tasks.words.settings import WordInput
+from catena.training.settings import TrainingSettings
+
+
+class TagData(DataSettings):
+    """The files, how they are read, and which part of them is held out."""
+
+    text_column: str | None = None
+    """Column of the words: a number from 0 in a column file (0 if not set); in CoNLL-U it is form."""
+    label_column: str | None = None
+    """Column of the tags: a number from 0 in a column file (the last if not set), a name in CoNLL-U: upos (if not set),
+    xpos, feats, lemma, deprel."""
+    segment: bool = False
+    """Cut text into words (分词): the files are plain text with blanks between the words, and its characters are
+    tagged."""
+
+
+class TagSettings(Config):
+    """What the tags mean."""
+
+    scheme: Literal["auto", "iob1", "iob2", "bilou", "plain"] = "auto"
+    """How tags mark spans in the files: B-x and I-x (iob1, iob2), also with L-x and U-x or E-x and S-x (bilou), or not
+    at all (plain); auto looks at train."""
+    learn_as: Literal["auto", "iob2", "bilou"] = "auto"
+    """The tags that the model gives itself, turned back into those of the files: auto takes theirs (iob2 for iob1);
+    bilou tells the end of a span from its inside."""
+    repair: bool = False
+    """Take a span that its scheme does not allow, such as I-x after O, as conlleval takes it, instead of refusing the
+    file."""
+    unknown: str | None = None
+    """A tag that stands where the tag is not known, such as ? or _: training then sums over all that may stand
+    there."""
+    lemmas: bool = False
+    """The tags are dictionary forms (lemmas): what is learnt is how a word is changed into it. Always so for the column
+    lemma of CoNLL-U."""
+    constrain: bool = True
+    """Give only sequences of tags that the scheme allows, with exact probabilities among those."""
+
+
+class NeuralTagger(Config):
+    """Vectors of words and characters, an encoder, and a structure over the tags."""
+
+    kind: Literal["neural"] = "neural"
+    """The model."""
+    structure: StructureName = "crf"
+    """How the tags of a sentence are tied to one another: crf, softmax (not at all), memm (word by word), perceptron,
+    margin, or semimarkov (whole segments)."""
+    words: WordInput = WordInput()
+    """What is seen of a word."""
+    encoder: EncoderSettings = RecurrentSettings(d=200)
+    """What reads the words in a row."""
+    dropout: Probability = 0.33
+    """Probability of dropping a unit of the encoder's vectors, before the tags are scored."""
+    locked: bool = False
+    """Drop the same units at every word of a sentence (variational dropout)."""
+    cost: float = Field(1.0, gt=0)
+    """With structure margin: by how much the right tags must win for each tag that differs."""
+    max_segment: int = Field(8, gt=0)
+    """With structure semimarkov: the longest segment, in words; longer ones of train are cut."""
+
+
+ModelSettings = NeuralTagger
+"""The models, told apart by their kind."""
+
+
+class EvaluationSettings(Config):
+    """How the model is judged."""
+
+    tokens_at_once: int = Field(8192, gt=0)
+    """Words that are scored together, padding included."""
+
+
+METRICS = ("f1", "precision", "recall", "accuracy", "sentence_accuracy")
+"""The scores of a tagger; those of spans are given where tags mark spans."""
+
+SUGGESTED: dict[str, dict[str, Any]] = {
+    "neural": {"optimizer": "adam", "learning_rate": 0.002, "max_epochs": 30, "patience": 6},
+}
+"""How each model likes to be trained, where the config does not say."""
+
+
+class TagConfig(Config):
+    """A tag for each word of a sentence."""
+
+    task: Literal["tag"] = "tag"
+    """The task this config is for."""
+    seed: int = Field(0, ge=0)
+    """The seed of everything that is drawn at random."""
+    pretrained: str | None = None
+    """A run of task lm to start from, of words (tokenizer whitespace or words): its vectors of words and its encoder's
+    states are seen beside the characters."""
+    unfreeze: int = Field(1, ge=0)
+    """With pretrained: epochs after which one more layer of it, from the top, is trained. 0 trains everything from the
+    start."""
+    machine: MachineSettings = MachineSettings()
+    data: TagData = TagData()
+    tokenizer: TokeniserSettings = WordTokens()
+    """How raw text is cut into words in prediction; files with a word in each line are never cut."""
+    tags: TagSettings = TagSettings()
+    model: ModelSettings = NeuralTagger()
+    batches: BatchSettings = BatchSettings(batch_size=32)
+    training: TrainingSettings = Field(default_factory=TrainingSettings)
+    evaluation: EvaluationSettings = EvaluationSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _suggest(cls, data: Any) -> Any:
+        """Train each model as it likes to be trained, unless the config says how."""
+        return with_suggestions(data, SUGGESTED, "neural")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> TagConfig:
+        problems = [*self._problems()]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _problems(self) -> Iterator[str]:
+        metric, tags = self.training.metric, self.tags
+        if metric not in (None, *METRICS):
+            yield f"training.metric = {metric!r} is no score of a tagger: {did_you_mean(str(metric), METRICS)}"
+        if tags.lemmas and tags.scheme not in ("auto", "plain"):
+            yield f"tags.lemmas = true learns dictionary forms, which have no scheme {tags.scheme!r}: leave one out"
+        if self.data.segment and tags.lemmas:
+            yield "data.segment = true cuts text into words, and tags.lemmas = true changes words: leave one out"
+        if tags.unknown is not None and tags.repair:
+            yield (
+                f"tags.repair mends whole sentences, and tags.unknown = {tags.unknown!r} leaves holes in them: leave "
+                f"one out"
+            )

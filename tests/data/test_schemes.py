@@ -1,0 +1,131 @@
+"""Spans as tags: every scheme keeps every set of spans, tags that break a scheme are named with their word."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.data.schemes import (
+    BILOU,
+    BIOES,
+    BMES,
+    IOB1,
+    IOB2,
+    Dialect,
+    SchemeError,
+    Span,
+    converted,
+    dialect_of,
+    follows,
+    marks_spans,
+    spans_of,
+    tags_of,
+)
+from catena.errors import DataError
+
+DIALECTS = [IOB1, IOB2, BILOU, BIOES, BMES]
+
+
+@st.composite
+def sentences(draw: st.DrawFn) -> tuple[list[Span], int]:
+    """Spans that do not overlap, some of them side by side, with holes between others."""
+    spans, at = [], 0
+    for _ in range(draw(st.integers(0, 5))):
+        at += draw(st.integers(0, 2))
+        size = draw(st.integers(1, 4))
+        spans.append(Span(at, at + size, draw(st.sampled_from(["PER", "LOC", "time-of-day", ""]))))
+        at += size
+    return spans, at + draw(st.integers(0, 2))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(sentences())
+def test_spans_come_back_from_their_tags(dialect: Dialect, sentence: tuple[list[Span], int]) -> None:
+    spans, n = sentence
+    tags = tags_of(spans, n, dialect)
+    assert len(tags) == n
+    assert spans_of(tags, dialect.scheme) == spans
+
+
+@given(sentences(), st.sampled_from(DIALECTS), st.sampled_from(DIALECTS))
+def test_conversion_there_and_back_gives_the_same_tags(
+    sentence: tuple[list[Span], int], old: Dialect, new: Dialect
+) -> None:
+    tags = tags_of(*sentence, old)
+    assert converted(converted(tags, old.scheme, new), new.scheme, old) == tags
+
+
+def test_the_schemes_by_example() -> None:
+    spans = [Span(0, 2, "A"), Span(2, 3, "A"), Span(3, 4, "B"), Span(5, 8, "A")]
+    assert tags_of(spans, 9, IOB1) == ["I-A", "I-A", "B-A", "I-B", "O", "I-A", "I-A", "I-A", "O"]
+    assert tags_of(spans, 9, IOB2) == ["B-A", "I-A", "B-A", "B-B", "O", "B-A", "I-A", "I-A", "O"]
+    assert tags_of(spans, 9, BILOU) == ["B-A", "L-A", "U-A", "U-B", "O", "B-A", "I-A", "L-A", "O"]
+    assert tags_of(spans, 9, BIOES) == ["B-A", "E-A", "S-A", "S-B", "O", "B-A", "I-A", "E-A", "O"]
+    assert tags_of([Span(0, 1, ""), Span(1, 4, "")], 4, BMES) == ["S", "B", "M", "E"]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags", "word", "words"),
+    [
+        ("iob2", "O I-A", 1, "'I-A' after 'O' begins a span with I, where B-A must stand (iob2)"),
+        ("iob2", "B-A I-B", 1, "'I-B' after 'B-A' begins a span with I, where B-B must stand"),
+        ("iob2", "I-A", 0, "'I-A' at the beginning of the sentence"),
+        ("iob1", "O B-A", 1, "'B-A' after 'O' has B where no span of its kind ends, and I must stand (iob1)"),
+        ("iob1", "I-A B-B", 1, "'B-B' after 'I-A'"),
+        ("bilou", "B-A O", 1, "'O' after 'B-A' cuts a span of 'A' off that has no last word (bilou)"),
+        ("bilou", "O B-A", 1, "the end of the sentence after 'B-A' cuts a span of 'A' off"),
+        ("bilou", "B-A L-B", 1, "'L-B' after 'B-A' cuts a span of 'A' off"),
+        ("bilou", "O I-A L-A", 1, "'I-A' after 'O' goes on with a span that did not begin"),
+        ("iob2", "B-A L-A", 1, "the tag 'L-A' does not belong to the scheme iob2"),
+        ("iob2", "NN", 0, "the tag 'NN' does not belong to the scheme iob2"),
+    ],
+)
+def test_tags_that_a_scheme_does_not_allow_are_named(scheme: str, tags: str, word: int, words: str) -> None:
+    with pytest.raises(SchemeError) as caught:
+        spans_of(tags.split(), scheme)  # type: ignore[arg-type]
+    assert caught.value.word == word
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("scheme", "letters"), [("iob1", "BI"), ("iob2", "BI"), ("bilou", "BILU")])
+def test_neighbours_that_may_follow_are_those_of_allowed_sentences(scheme: str, letters: str) -> None:
+    tags = ["O", *(f"{letter}-{kind}" for letter in letters for kind in "AB")]
+    for n in (1, 2, 3):
+        for sentence in itertools.product(tags, repeat=n):
+            around = [None, *sentence, None]
+            expected = all(follows(a, b, scheme) for a, b in itertools.pairwise(around))  # type: ignore[arg-type]
+            try:
+                spans_of(sentence, scheme)  # type: ignore[arg-type]
+            except SchemeError:
+                assert not expected
+            else:
+                assert expected
+
+
+def test_spans_that_overlap_or_leave_the_sentence_are_refused() -> None:
+    with pytest.raises(DataError, match="the span 1 to 3 of 'A' overlaps another or leaves the 4 words"):
+        tags_of([Span(0, 2, "A"), Span(1, 3, "A")], 4, IOB2)
+    with pytest.raises(DataError, match="leaves the 2 words"):
+        tags_of([Span(1, 3, "A")], 2, IOB2)
+
+
+def test_what_tags_mark_is_seen_by_their_letters() -> None:
+    assert marks_spans(["O", "B-PER", "I-PER"])
+    assert marks_spans(["O", "I-PER"])
+    assert marks_spans(["B", "M", "E", "S"])
+    assert marks_spans(["B", "I", "O"])
+    assert not marks_spans(["B", "I"])
+    assert not marks_spans(["NN", "VB", "IN"])
+    assert not marks_spans(["O", "B-PER", "X-PER"])
+    assert not marks_spans(["O"])
+    assert not marks_spans(["S", "NP"])
+
+
+def test_dialects_are_those_of_the_files() -> None:
+    assert dialect_of(["B-A", "I-A", "E-A", "S-A"], "bilou") == BIOES
+    assert dialect_of(["B", "M", "E", "S"], "bilou") == BMES
+    assert dialect_of(["B-A", "I-A", "L-A"], "bilou") == BILOU
+    assert dialect_of(["B-A"], "iob2") == IOB2
