@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.examples import Tree
+from catena.data.examples import Place, Tree
 from catena.data.readers import brackets
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with, tokens
@@ -99,3 +100,24 @@ def test_an_open_bracket_does_not_swallow_the_file(monkeypatch: pytest.MonkeyPat
         list(brackets.read(path))
     path.write_text("(S" + "\n" * 9 + "(NN b))\n(S (NN c))\n")
     assert len(list(brackets.read(path))) == 2
+
+
+def test_a_string_is_read_as_one_tree() -> None:
+    tree = brackets.parse("(S (NP dogs)\n   (VP bark))")
+    assert brackets.to_text(tree) == "(S (NP dogs) (VP bark))"
+    assert tree.children[1].place == Place("the tree", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("(S (NP dogs) (VP bark)", "the tree:1 opens a tree that is not closed: 1 bracket is missing"),
+        ("(S (NP dogs)))", "closes a bracket that was never opened"),
+        ("dogs bark", "has 'dogs' outside a tree"),
+        ("", "the tree must be one tree in brackets, and holds 0"),
+        ("(N a) (N b)", "the tree must be one tree in brackets, and holds 2"),
+    ],
+)
+def test_a_string_that_is_no_tree_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(FormatError, match=re.escape(sentence)):
+        brackets.parse(text)

@@ -7,7 +7,7 @@ The outer bracket may have no label, ``( (S …))``. Brackets in the text are es
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from catena.data.examples import Place, Tree
@@ -36,39 +36,50 @@ class _Open:
 
 def read(path: Path | str, *, encoding: str | None = None) -> Iterator[Tree]:
     """Yield the trees; each node knows the line in which it opens."""
+    with open_text(path, encoding) as lines:
+        yield from read_lines(lines, path)
+
+
+def parse(text: str, source: str = "the tree") -> Tree:
+    """The one tree of a string; ``source`` names it in errors."""
+    trees = list(read_lines(enumerate(text.splitlines(), start=1), source))
+    if len(trees) != 1:
+        raise FormatError(f"{source} must be one tree in brackets, and holds {len(trees)}: give them one by one")
+    return trees[0]
+
+
+def read_lines(lines: Iterable[tuple[int, str]], path: Path | str) -> Iterator[Tree]:
+    """Yield the trees of numbered lines; ``path`` names them in errors."""
     stack: list[_Open] = []
     next_start: int | None = None
     text_of_start = ""
-    with open_text(path, encoding) as lines:
-        for number, line in lines:
-            place = Place(str(path), number)
-            if not stack:
-                next_start, text_of_start = None, line
-            elif next_start is None and line.startswith("("):
-                next_start = number
-            if stack and number - stack[0].place.line >= MOST_LINES:
-                raise _unclosed(path, stack, text_of_start, next_start)
-            for match in _PART.finditer(line):
-                part = match[0]
-                if part == "(":
-                    if not stack:
-                        text_of_start = line
-                    stack.append(_Open(place))
-                elif not stack:
-                    what = (
-                        "closes a bracket that was never opened" if part == ")" else f"has {part[:20]!r} outside a tree"
-                    )
-                    raise _bad(path, number, line, what)
-                elif part == ")":
-                    node = _closed(path, line, number, stack.pop())
-                    if not stack:
-                        yield node
-                    else:
-                        stack[-1].children.append(node)
-                elif stack[-1].children:
-                    raise _bad(path, number, line, f"has the word {part[:20]!r} beside other nodes")
+    for number, line in lines:
+        place = Place(str(path), number)
+        if not stack:
+            next_start, text_of_start = None, line
+        elif next_start is None and line.startswith("("):
+            next_start = number
+        if stack and number - stack[0].place.line >= MOST_LINES:
+            raise _unclosed(path, stack, text_of_start, next_start)
+        for match in _PART.finditer(line):
+            part = match[0]
+            if part == "(":
+                if not stack:
+                    text_of_start = line
+                stack.append(_Open(place))
+            elif not stack:
+                what = "closes a bracket that was never opened" if part == ")" else f"has {part[:20]!r} outside a tree"
+                raise _bad(path, number, line, what)
+            elif part == ")":
+                node = _closed(path, line, number, stack.pop())
+                if not stack:
+                    yield node
                 else:
-                    stack[-1].atoms.append(part)
+                    stack[-1].children.append(node)
+            elif stack[-1].children:
+                raise _bad(path, number, line, f"has the word {part[:20]!r} beside other nodes")
+            else:
+                stack[-1].atoms.append(part)
     if stack:
         raise _unclosed(path, stack, text_of_start, next_start)
 
