@@ -101,6 +101,37 @@ def test_vectors_are_written_for_others(
     assert Vectors.load(tmp_path / "v.bin").d == (24 if kind == "both" else 12)
 
 
+def test_lines_have_vectors_that_can_be_asked_as_words_are(
+    trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lines = (trained / "text.txt").read_text(encoding="utf-8").splitlines()
+    run = str(tmp_path / "run")
+    flags = ["--model", "dbow", "--epochs", "20", "-q", *SMALL]
+    assert main(["embed", "train", str(trained / "text.txt"), "-o", run, *flags]) == 0
+    out = said(capsys, "documents", str(tmp_path / "lines.txt"), "--vectors", run)
+    assert out == f"{tmp_path / 'lines.txt'}: {len(lines):,} lines, 12 numbers each\n"
+    vectors = Vectors.load(tmp_path / "lines.txt")
+    assert list(vectors.words) == [str(i + 1) for i in range(len(lines))]
+    topics = [next(name for name, words in TOPICS.items() if line.split()[0] in words) for line in lines]
+    near = [topics[int(other) - 1] for other, _ in vectors.most_similar("1", 20)]
+    assert near.count(topics[0]) > 15
+
+    (tmp_path / "new.txt").write_text(f"{lines[0]}\n\n{lines[0]}\n", encoding="utf-8")
+    said(capsys, "documents", str(tmp_path / "new.bin"), "--text", str(tmp_path / "new.txt"), "--vectors", run)
+    new = Vectors.load(tmp_path / "new.bin")
+    assert len(new) == 3
+    assert new.similarity("1", "3") > new.similarity("1", "2")
+
+
+def test_lines_without_vectors_are_said_to_have_none(
+    trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    wanted = "documents have no vectors with model = 'skipgram': train with --model dm or --model dbow"
+    for more in ([], ["--text", str(trained / "text.txt")]):
+        err = said(capsys, "documents", str(tmp_path / "x.txt"), *more, "--vectors", str(trained / "run"), code=1)
+        assert wanted in err
+
+
 def test_the_newest_run_is_asked_when_none_is_named(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

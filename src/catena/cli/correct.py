@@ -80,7 +80,7 @@ def run(argv: Sequence[str]) -> int:
         seed=flags.seed,
     )
     own = flags.file == "-"
-    texts = standard_input(flags.encoding or "utf-8") if own else model.read_texts(Path(flags.file), flags.reading())
+    texts = standard_input(flags.encoding or "utf-8") if own else model.read_inputs(Path(flags.file), flags.reading())
     lines = _lines(corrector, texts, flags.format)
     if flags.output is not None:
         write_lines(flags.output, lines)

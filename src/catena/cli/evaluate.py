@@ -1,4 +1,4 @@
-"""``catena evaluate RUN FILE``: score a trained model on labelled data."""
+"""``catena evaluate RUN FILE``: score a trained model on data with the right answers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ class EvaluateFlags(ReadingFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder."""
     file: Annotated[tyro.conf.Positional[Path], arg("FILE")]
-    """The labelled file, read as the training files were unless flags say otherwise."""
+    """A file like those it was trained on (labelled texts, a text for a language model), read as they were unless flags
+    say otherwise."""
     format: Annotated[Literal["text", "json"], arg(shown="(default: text)")] = "text"
     """Lines for a person, or one JSON object."""
 
 
 def run(argv: Sequence[str]) -> int:
-    usage, about = "catena evaluate RUN FILE", "Score a trained model on labelled data."
+    usage, about = "catena evaluate RUN FILE", "Score a trained model on data with the right answers."
     flags = parse_flags(EvaluateFlags, argv, usage, about)
 
     from catena.cli.machine import open_model

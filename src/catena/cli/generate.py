@@ -104,7 +104,7 @@ def _language_model(model: object, folder: Path) -> LmPredictor:
 def _prompts(flags: GenerateFlags, model: LmPredictor) -> list[str]:
     if flags.file is None:
         return list(flags.prompts) or [""]
-    return [*flags.prompts, *model.read_texts(flags.file)]
+    return [*flags.prompts, *model.read_inputs(flags.file)]
 
 
 def _line(one: Written, format: str) -> str:

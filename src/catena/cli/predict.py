@@ -7,24 +7,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import tee
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from catena.cli.asking import AskingFlags
 from catena.cli.flags import Machine, arg, parse_flags
 from catena.cli.reading import ReadingFlags
+from catena.cli.usage import UsageError
 from catena.cli.writing import check_writable, write_lines
 from catena.errors import FormatError
 
+if TYPE_CHECKING:
+    from catena.tasks.application import Asking, Predictor
+
 
 @dataclass(frozen=True)
-class PredictFlags(ReadingFlags, Machine):
+class PredictFlags(AskingFlags, ReadingFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder."""
     file: Annotated[tyro.conf.Positional[str], arg("FILE")] = "-"
     """A file of texts, one a line, or in any format that has texts; standard input if it is - or not named."""
-    format: Annotated[Literal["text", "tsv", "jsonl"], arg(shown="(default: tsv)")] = "tsv"
-    """text: the label alone; tsv: label, probability, text; jsonl: all probabilities."""
+    format: Annotated[str | None, arg("NAME")] = None
+    """How predictions are written: text (the answer alone), tsv, jsonl (all there is), or a format of the task such as
+    conll, conllu or brackets; the task's own if not set."""
     output: Annotated[Path | None, arg("FILE", "-o")] = None
     """The file to write; standard output if not set."""
 
@@ -38,10 +44,14 @@ def run(argv: Sequence[str]) -> int:
     from catena.cli.machine import open_model
 
     model = open_model(flags.run, flags)
+    format = _format_of(model, flags.format)
+    asking = flags.asking(flags.seed)
+    model.check(asking)
     if flags.file == "-":
-        lines = _predicted(model, standard_input(flags.encoding or "utf-8"), flags.format, sys.stdin.isatty())
+        items = model.items_of_lines(standard_input(flags.encoding or "utf-8"))
     else:
-        lines = _predicted(model, model.read_texts(Path(flags.file), flags.reading()), flags.format, False)
+        items = model.read_inputs(Path(flags.file), flags.reading())
+    lines = _predicted(model, items, format, asking, flags.file == "-" and sys.stdin.isatty())
     if flags.output is not None:
         write_lines(flags.output, lines)
         return 0
@@ -50,15 +60,23 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _predicted(model: Any, texts: Iterator[str], format: str, at_once: bool) -> Iterator[str]:
-    """A line for each text; ``at_once`` answers every text before the next is read, for a person who types."""
+def _format_of(model: Predictor, named: str | None) -> str:
+    if named is None:
+        return model.formats[0]
+    if named not in model.formats:
+        raise UsageError(f"--format is {named!r}, and must be {' or '.join(model.formats)}")
+    return named
+
+
+def _predicted(model: Predictor, items: Iterator[object], format: str, asking: Asking, at_once: bool) -> Iterator[str]:
+    """What is written for each item; ``at_once`` answers each before the next is read, for a person who types."""
     if at_once:
-        for text in texts:
-            yield model.write(model.predict([text])[0], text, format)
+        for item in items:
+            yield model.write(model.predict([item], asking)[0], item, format)
         return
-    texts, again = tee(texts)
-    for prediction, text in zip(model.predict_stream(texts), again, strict=True):
-        yield model.write(prediction, text, format)
+    items, again = tee(items)
+    for prediction, item in zip(model.predict_stream(items, asking), again, strict=True):
+        yield model.write(prediction, item, format)
 
 
 def standard_input(encoding: str) -> Iterator[str]:

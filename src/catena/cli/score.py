@@ -50,7 +50,7 @@ def run(argv: Sequence[str]) -> int:
     if not isinstance(model, LmPredictor):
         raise UsageError(f"{flags.run} is no language model: train one with 'catena train lm'")
     own = flags.file == "-"
-    texts = standard_input(flags.encoding or "utf-8") if own else model.read_texts(Path(flags.file), flags.reading())
+    texts = standard_input(flags.encoding or "utf-8") if own else model.read_inputs(Path(flags.file), flags.reading())
     scored = (model.predict([text])[0] for text in texts) if own and sys.stdin.isatty() else model.predict_stream(texts)
     totals = Totals()
     lines = _lines(scored, model, flags, totals)

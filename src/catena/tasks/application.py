@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from catena.config import Config
+from catena.errors import DataError
 from catena.metrics.measure import Measure
 from catena.training.report import Reporter
+
+if TYPE_CHECKING:
+    from catena.draw.picture import Picture
 
 
 @dataclass(frozen=True)
@@ -58,24 +62,70 @@ class Reading:
 AS_TRAINED = Reading()
 
 
+@dataclass(frozen=True)
+class Asking:
+    """What is asked of a model beyond its one best answer. Each task says which of these it knows."""
+
+    nbest: int = 1
+    """So many answers for each item, the best first."""
+    samples: int = 0
+    """So many answers drawn from the model's distribution instead of the best ones."""
+    confidence: bool = False
+    """The probability of every part of an answer."""
+    scores: bool = False
+    """The log-probability of every answer."""
+    alignment: bool = False
+    """Which part of an answer comes from which part of the item."""
+    constraint: Path | None = None
+    """A file that fixes or forbids parts of the answers, item by item."""
+    seed: int = 0
+    """The seed of what is drawn."""
+
+    def beyond(self) -> set[str]:
+        """The names of what is asked for."""
+        return {part.name for part in fields(self) if part.name != "seed" and getattr(self, part.name) != part.default}
+
+
+BEST = Asking()
+
+
 class Predictor(ABC):
-    """A trained model that is ready to be asked. Needs nothing but its own folder."""
+    """A trained model that is ready to be asked. Needs nothing but its own folder.
+
+    An item is what a prediction is made for: a text, or an example of the task's own, such as a sentence in words.
+    """
+
+    asks: ClassVar[frozenset[str]] = frozenset()
+    """The parts of :class:`Asking` that this task answers."""
+    formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl")
+    """What :meth:`write` knows; the first is written if none is named."""
+
+    def check(self, asking: Asking) -> None:
+        """Refuse what this task cannot be asked."""
+        unknown = sorted(asking.beyond() - self.asks)
+        if unknown:
+            known = ", ".join(f"--{name}" for name in sorted(self.asks)) or "none of these questions"
+            raise DataError(f"this model cannot be asked for --{unknown[0]}; it answers {known}")
 
     @abstractmethod
-    def predict(self, texts: Sequence[str]) -> list[Any]:
-        """A prediction for each text."""
+    def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[Any]:
+        """A prediction for each item."""
 
     @abstractmethod
-    def predict_stream(self, texts: Iterable[str]) -> Iterator[Any]:
-        """Predictions for any number of texts, in order, a block at a time: memory does not grow with the input."""
+    def predict_stream(self, items: Iterable[Any], asking: Asking = BEST) -> Iterator[Any]:
+        """Predictions for any number of items, in order, a block at a time: memory does not grow with the input."""
 
     @abstractmethod
-    def read_texts(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
-        """The texts of a file to predict for: each line of a plain text, or the texts of any format that has them."""
+    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
+        """The items of a file to predict for: lines of a plain text, or the examples of any format that has them."""
+
+    def items_of_lines(self, lines: Iterator[str]) -> Iterator[Any]:
+        """The items of standard input, of which each line is one unless a task says otherwise."""
+        return lines
 
     @abstractmethod
     def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
-        """Score the model on a labelled file."""
+        """Score the model on a file with the right answers."""
 
     @abstractmethod
     def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
@@ -87,8 +137,16 @@ class Predictor(ABC):
         """Lines about the model for a person who looks inside."""
 
     @abstractmethod
-    def write(self, prediction: Any, text: str, format: str) -> str:
-        """One prediction as a line of ``text``, ``tsv`` or ``jsonl``."""
+    def write(self, prediction: Any, item: Any, format: str) -> str:
+        """One prediction in one of :attr:`formats`: a line, or several, as a block of columns with its blank line."""
+
+    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+        """A drawing of the prediction for an item."""
+        raise DataError(f"{type(self).__name__} draws no picture of its predictions: ask it by 'catena predict'")
+
+    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+        """The same for a terminal."""
+        raise DataError(f"{type(self).__name__} draws no picture of its predictions: ask it by 'catena predict'")
 
 
 class Application(ABC):

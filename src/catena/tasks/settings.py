@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -57,6 +58,15 @@ class DataSettings(Config):
         if self.folds is not None and self.test is not None:
             raise ValueError("data.folds makes its own test sets: leave data.test out")
         return self
+
+    def files(self) -> dict[str, Path]:
+        """The data files by what they are for; several training files are numbered."""
+        named = {f"train-{i + 1}" if i else "train": Path(path) for i, path in enumerate(self.train)}
+        if self.dev is not None:
+            named["dev"] = Path(self.dev)
+        if self.test is not None:
+            named["test"] = Path(self.test)
+        return named
 
 
 def with_suggestions(data: Any, suggested: Mapping[str, Mapping[str, Any]], default: str) -> Any:

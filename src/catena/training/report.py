@@ -61,7 +61,7 @@ class Outcome:
     """How a run ended. The task's model holds the best weights, unless the run was interrupted."""
 
     reason: str
-    """max_steps, max_epochs, max_time, patience or interrupted."""
+    """max_steps, max_epochs, max_time, patience or interrupted; fitted where no steps are counted."""
     steps: int
     seconds: float
     metric: str
@@ -241,11 +241,8 @@ def ordered(scores: dict[str, float], metric: str) -> tuple[str, ...]:
 def heading(event: Started) -> list[str]:
     """What is said before the first step."""
     frozen = event.parameters - event.trainable
-    lines = [
-        f"device: {event.device}",
-        f"parameters: {event.parameters:,}" + (f", {frozen:,} of them frozen" if frozen else ""),
-        *event.summary,
-    ]
+    size = f"parameters: {event.parameters:,}" + (f", {frozen:,} of them frozen" if frozen else "")
+    lines = [f"device: {event.device}", *([size] if event.parameters else []), *event.summary]
     if event.steps is not None:
         lines.append(f"steps: {event.steps:,} at most")
     if event.run is not None:
@@ -270,10 +267,13 @@ def ending(outcome: Outcome) -> list[str]:
         "patience": "no improvement for as long as patience allows",
         "interrupted": "interrupted",
     }
-    lines = [f"{reasons[outcome.reason]} after step {outcome.steps:,} and {span(outcome.seconds)}"]
-    if outcome.best_step is not None:
-        where = f": {outcome.best}" if outcome.best else ""
-        lines.append(f"best {outcome.metric} {number(outcome.score)} at step {outcome.best_step:,}{where}")
+    where = f": {outcome.best}" if outcome.best else ""
+    if outcome.reason == "fitted":
+        lines = [f"done in {span(outcome.seconds)}; {outcome.metric} {number(outcome.score)}{where}"]
+    else:
+        lines = [f"{reasons[outcome.reason]} after step {outcome.steps:,} and {span(outcome.seconds)}"]
+        if outcome.best_step is not None:
+            lines.append(f"best {outcome.metric} {number(outcome.score)} at step {outcome.best_step:,}{where}")
     if outcome.run is not None and outcome.interrupted:
         lines.append(f"to go on: catena resume {outcome.run}")
     elif outcome.run is not None:

@@ -13,9 +13,8 @@ import torch
 from catena import config as configs
 from catena.errors import CatenaError, CheckpointError, ConfigError, DataError
 from catena.randomness import Randomness
-from catena.tasks.lm.application import LmApplication, _task
+from catena.tasks.lm.application import LmApplication
 from catena.tasks.lm.dataset import prepare
-from catena.tasks.lm.model import new_network
 from catena.tasks.lm.predictor import LmPredictor
 from catena.tasks.lm.settings import LmConfig
 from catena.tasks.lm.task import NextTokenTask
@@ -107,7 +106,7 @@ def test_killed_anywhere_a_carried_state_goes_on(text: Path, tmp_path: Path, set
     def make() -> NextTokenTask:
         randomness = Randomness(SEED)
         data = prepare(made, randomness)
-        task = _task(made, data, new_network(made, data.encoding.vocabulary, data.counts, randomness), randomness)
+        task = LmApplication().task(made, data, torch.device("cpu"), randomness)
         assert isinstance(task, NextTokenTask)
         return task
 
@@ -126,7 +125,7 @@ def test_carrying_the_state_is_what_the_loss_sees(text: Path) -> None:
     made = config(text, model={"dropout_input": 0.0, "dropout_output": 0.0, "encoder": {"d": 12, "dropout": 0.0}})
     randomness = Randomness(0)
     data = prepare(made, randomness)
-    task = _task(made, data, new_network(made, data.encoding.vocabulary, data.counts, randomness), randomness)
+    task = LmApplication().task(made, data, torch.device("cpu"), randomness)
     plan = task.epoch(1)
     first, second = plan.batch(0), plan.batch(1)
     task.loss(first)
@@ -147,7 +146,7 @@ def test_penalties_are_added_to_the_loss(text: Path) -> None:
         made = config(text, model=drops, objective=objective)
         randomness = Randomness(0)
         data = prepare(made, randomness)
-        task = _task(made, data, new_network(made, data.encoding.vocabulary, data.counts, randomness), randomness)
+        task = LmApplication().task(made, data, torch.device("cpu"), randomness)
         batch = task.epoch(1).batch(0)
         totals[name] = task.loss(batch).total.item()
         read = task.model.read(batch.ids)

@@ -113,16 +113,6 @@ def _relabelled(examples: Iterator[LabelledText], pairs: Sequence[str], tally: T
             yield LabelledText(example.text, labels, example.place)
 
 
-def files_of(data: ClassifyData) -> dict[str, Path]:
-    """The data files of a config by what they are for; several training files are numbered."""
-    named = {f"train-{i + 1}" if i else "train": Path(path) for i, path in enumerate(data.train)}
-    if data.dev is not None:
-        named["dev"] = Path(data.dev)
-    if data.test is not None:
-        named["test"] = Path(data.test)
-    return named
-
-
 @dataclass
 class _Gathered:
     """What one pass over the files leaves behind."""
@@ -229,7 +219,7 @@ def prepare(
         names = Labels.count(found.labels)
     _check_labels(names, len(found.labels), config)
     labels = _label_array(found.labels, names, config.data.several_labels)
-    train, dev, test = _rows(config, found, labels, randomness)
+    train, dev, test = rows_of(config, found.parts, labels, randomness)
     if encoding is None:
         encoding = learn_encoding(config, tokeniser, found.corpus, found.tokens, train)
     shown = dev[np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int)]
@@ -242,7 +232,7 @@ def prepare(
 def describe_files(data: ClassifyData) -> list[str]:
     """What each file was taken for, and why."""
     lines = []
-    for part, path in files_of(data).items():
+    for part, path in data.files().items():
         if data.format == "auto":
             found = recognise(path, data.encoding)
             lines.append(f"{part}: {_short(path)} is {found.format}: {found.why}")
@@ -305,19 +295,19 @@ def _label_array(labels: Sequence[tuple[str, ...]], names: Labels, several: bool
     return rows
 
 
-def _rows(
-    config: ClassifyConfig, found: _Gathered, labels: np.ndarray, randomness: Randomness
+def rows_of(
+    config: ClassifyConfig, parts: Mapping[str, np.ndarray], labels: np.ndarray, randomness: Randomness
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which rows are for training, for dev and for test."""
+    """Which rows are for training, for dev and for test. ``parts`` are the rows of the files, by what they are for."""
     data = config.data
-    train = found.parts["train"]
-    test = found.parts.get("test", np.zeros(0, np.int64))
+    train = parts["train"]
+    test = parts.get("test", np.zeros(0, np.int64))
     if data.folds is not None:
         if len(train) < data.folds:
             raise DataError(f"{len(train)} examples cannot be cut into data.folds = {data.folds} parts")
         train, test = fold_of(train, data.folds, data.fold or 0, randomness.numpy("folds"))
-    if "dev" in found.parts:
-        return _not_empty(train, "train"), _not_empty(found.parts["dev"], "dev"), test
+    if "dev" in parts:
+        return _not_empty(train, "train"), _not_empty(parts["dev"], "dev"), test
     if len(train) < 2:
         raise DataError("one example cannot be split into train and dev: give a dev file with --dev")
     classes = labels if labels.ndim == 1 else labels @ (1 << np.arange(labels.shape[1]) % 60)

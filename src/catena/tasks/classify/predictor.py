@@ -17,7 +17,7 @@ from catena.checkpoint import open_checkpoint
 from catena.data.reading import Tally
 from catena.data.vocabulary import Labels
 from catena.errors import CatenaError, DataError
-from catena.tasks.application import AS_TRAINED, Answers, Predictor, Reading, Report
+from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
 from catena.tasks.classify.dataset import read_labelled
 from catena.tasks.classify.encoding import BagEncoding, Encoding, load_encoding
 from catena.tasks.classify.model import Bag, Classifier, LinearClassifier, build_model, log_probabilities
@@ -79,13 +79,14 @@ class ClassifyPredictor(Predictor):
         """The classes, in the order of :meth:`predict_proba`'s columns."""
         return self.names.names
 
-    def predict(self, texts: Sequence[str]) -> list[Prediction]:
-        return self._predictions(self.log_probabilities(_checked(texts)))
+    def predict(self, items: Sequence[str], asking: Asking = BEST) -> list[Prediction]:
+        self.check(asking)
+        return self._predictions(self.log_probabilities(_checked(items)))
 
-    def predict_stream(self, texts: Iterable[str]) -> Iterator[Prediction]:
-        waiting = iter(texts)
+    def predict_stream(self, items: Iterable[str], asking: Asking = BEST) -> Iterator[Prediction]:
+        waiting = iter(items)
         while block := list(islice(waiting, BLOCK)):
-            yield from self.predict(block)
+            yield from self.predict(block, asking)
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """The probability of every class for each text: one row a text, columns as in :attr:`labels`."""
@@ -109,7 +110,7 @@ class ClassifyPredictor(Predictor):
             for labels, row in zip(chosen, probabilities, strict=True)
         ]
 
-    def read_texts(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
+    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
         return read_texts(path, reading, self.config.data, self.labels)
 
     # --- on labelled data ---------------------------------------------------------------------------------------------
@@ -195,24 +196,24 @@ class ClassifyPredictor(Predictor):
                 lines.append(f"  {name}: " + ", ".join(f"{feature} {weight:+.2f}" for feature, weight in features))
         return lines
 
-    def write(self, prediction: Any, text: str, format: str) -> str:
+    def write(self, prediction: Any, item: str, format: str) -> str:
         best = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
         if format == "jsonl":
             row = {
-                "text": text,
+                "text": item,
                 "labels": list(prediction.labels),
                 "probabilities": {k: round(v, 6) for k, v in best},
             }
             if not self.config.data.several_labels:
                 row = {
-                    "text": text,
+                    "text": item,
                     "label": prediction.label,
                     "probability": round(prediction.probability, 6),
                     **row,
                 }
                 del row["labels"]
             return json.dumps(row, ensure_ascii=False)
-        one_line = " ".join(text.split())
+        one_line = " ".join(item.split())
         if format == "tsv":
             return f"{','.join(prediction.labels)}\t{prediction.probability:.4f}\t{one_line}"
         return ", ".join(prediction.labels)

@@ -23,13 +23,14 @@ from catena.tasks.classify.model import Classifier, Scores, VectorClassifier, lo
 from catena.tasks.classify.pretrained import groups_of
 from catena.tasks.classify.scoring import chosen_labels, right_ids, scores_of
 from catena.tasks.classify.settings import METRICS, ClassifyConfig
+from catena.tasks.looped import TestedTask
 from catena.tasks.pretrained import free_from_the_top
-from catena.training.task import EpochPlan, Evaluation, LossOutput, Task
+from catena.training.task import EpochPlan, Evaluation, LossOutput
 
 CONFIG, LABELS = "config.toml", "labels.json"
 
 
-class ClassifyTask(Task):
+class ClassifyTask(TestedTask):
     """A classifier, its data and its metric."""
 
     def __init__(
@@ -131,6 +132,14 @@ class ClassifyTask(Task):
         log_probs = log_probabilities(logits, several, self._model.temperature.cpu()).double().numpy()
         scores = scores_of(log_probs, self.data.labels[rows], several)
         return Evaluation(scores, self._samples(rows, log_probs, several))
+
+    def test_scores(self) -> dict[str, float]:
+        if not len(self.data.test):
+            return {}
+        several = self.config.data.several_labels
+        temperature = self._model.temperature.double().cpu()
+        log_probs = log_probabilities(self.logits(self.data.test).double(), several, temperature)
+        return scores_of(log_probs.numpy(), self.data.labels[self.data.test], several)
 
     def logits(self, rows: np.ndarray) -> Float[Tensor, "*m n k"]:
         """The scores of some texts, in their order, on the CPU."""

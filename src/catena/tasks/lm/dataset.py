@@ -80,16 +80,6 @@ class Dataset:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def files_of(data: LmData) -> dict[str, Path]:
-    """The data files of a config by what they are for; several training files are numbered."""
-    named = {f"train-{i + 1}" if i else "train": Path(path) for i, path in enumerate(data.train)}
-    if data.dev is not None:
-        named["dev"] = Path(data.dev)
-    if data.test is not None:
-        named["test"] = Path(data.test)
-    return named
-
-
 def read_lines(path: Path, data: LmData) -> Iterator[str]:
     """The texts of a file: its lines, or what a column of it holds."""
     format = FORMATS_BY_SUFFIX.get(path.suffix, "text") if data.format == "auto" else data.format

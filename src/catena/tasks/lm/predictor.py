@@ -23,7 +23,7 @@ from catena.lm.neural import NeuralLanguageModel
 from catena.lm.neural_masked import MaskedLanguageModel
 from catena.metrics.measure import Measure
 from catena.registry import did_you_mean
-from catena.tasks.application import AS_TRAINED, Answers, Predictor, Reading, Report
+from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
 from catena.tasks.lm.batches import as_stream
 from catena.tasks.lm.dataset import Part, encode_lines, read_lines
 from catena.tasks.lm.encoding import LmEncoding, load_encoding
@@ -116,13 +116,14 @@ class LmPredictor(Predictor):
 
     # --- scoring texts ------------------------------------------------------------------------------------------------
 
-    def predict(self, texts: Sequence[str]) -> list[ScoredText]:
+    def predict(self, items: Sequence[str], asking: Asking = BEST) -> list[ScoredText]:
         """The log-probabilities of texts, each by itself, with its end."""
-        if isinstance(texts, str):
+        self.check(asking)
+        if isinstance(items, str):
             raise DataError(
                 "predict takes a list of texts, and one text was given: put it in a list, as in predict([text])"
             )
-        lines = [[*self.encoding.ids(text), self.encoding.end] for text in texts]
+        lines = [[*self.encoding.ids(text), self.encoding.end] for text in items]
         offsets = np.concatenate(([0], np.cumsum([len(line) for line in lines]))).astype(np.int64)
         flat = np.array([id for line in lines for id in line], np.int32)
         found = self._log_probs(flat, offsets)
@@ -134,7 +135,7 @@ class LmPredictor(Predictor):
                 tuple(found[low:high].tolist()),
                 int((flat[low:high] == UNK).sum()),
             )
-            for text, low, high in zip(texts, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+            for text, low, high in zip(items, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
         ]
 
     @torch.no_grad()
@@ -156,12 +157,12 @@ class LmPredictor(Predictor):
             return carried_log_probs(self.model, stream, 1, 0).cpu().numpy()
         return window_log_probs(self.model, stream, longest, max(1, longest // 2)).cpu().numpy()
 
-    def predict_stream(self, texts: Iterable[str]) -> Iterator[ScoredText]:
-        waiting = iter(texts)
+    def predict_stream(self, items: Iterable[str], asking: Asking = BEST) -> Iterator[ScoredText]:
+        waiting = iter(items)
         while block := list(islice(waiting, BLOCK)):
-            yield from self.predict(block)
+            yield from self.predict(block, asking)
 
-    def read_texts(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
+    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
         return read_lines(path, self._data(reading))
 
     def _data(self, reading: Reading) -> Any:
@@ -218,10 +219,10 @@ class LmPredictor(Predictor):
             lines.insert(1, f"{sum(p.numel() for p in self.model.parameters()):,} parameters")
         return lines
 
-    def write(self, prediction: Any, text: str, format: str) -> str:
+    def write(self, prediction: Any, item: str, format: str) -> str:
         if format == "jsonl":
             row = {
-                "text": text,
+                "text": item,
                 "log_prob": round(prediction.log_prob, 6),
                 "perplexity": round(prediction.perplexity, 4),
                 "bits_per_character": round(prediction.bits_per_character, 6),
@@ -231,7 +232,7 @@ class LmPredictor(Predictor):
             }
             return json.dumps(row, ensure_ascii=False)
         if format == "tsv":
-            return f"{prediction.log_prob:.4f}\t{prediction.perplexity:.4f}\t{' '.join(text.split())}"
+            return f"{prediction.log_prob:.4f}\t{prediction.perplexity:.4f}\t{' '.join(item.split())}"
         return str(prediction)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ from catena.tasks.lm.batches import ContiguousEpoch, LmBatch, SentenceEpoch, Win
 from catena.tasks.lm.dataset import Dataset, Part
 from catena.tasks.lm.scoring import Judged, judge
 from catena.tasks.lm.settings import METRICS, WHAT_NEXT, LmConfig, ObjectiveSettings
-from catena.training.task import EpochPlan, Evaluation, LossOutput, Task
+from catena.tasks.looped import TestedTask
+from catena.training.task import EpochPlan, Evaluation, LossOutput
 
 CONFIG = "config.toml"
 
 
-class LmTask(Task):
+class LmTask(TestedTask):
     """What masked and next-token models share: the data and its order."""
 
     def __init__(
@@ -65,6 +67,13 @@ class LmTask(Task):
         if self.config.order == "windows":
             return WindowEpoch(self._stream, settings, generator)
         return ContiguousEpoch(self._stream, settings, generator)
+
+    @abstractmethod
+    def scores(self, part: Part) -> dict[str, float]:
+        """The scores on a part of the data."""
+
+    def test_scores(self) -> dict[str, float]:
+        return {} if self.data.test is None else self.scores(self.data.test)
 
     def save(self, folder: Path) -> None:
         (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
@@ -126,6 +135,9 @@ class NextTokenTask(LmTask):
     def evaluate(self) -> Evaluation:
         judged = self.judge(self.data.dev)
         return Evaluation(judged.scores(), self._sample())
+
+    def scores(self, part: Part) -> dict[str, float]:
+        return self.judge(part).scores()
 
     def judge(self, part: Part) -> Judged:
         """Score a part."""

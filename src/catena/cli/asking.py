@@ -1,0 +1,42 @@
+"""Flags of the verbs that ask a trained model for more than its one best answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from catena.cli.flags import arg
+from catena.cli.usage import UsageError
+
+if TYPE_CHECKING:
+    from catena.tasks.application import Asking
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskingFlags:
+    """What is asked for; each task says which of these it answers."""
+
+    nbest: Annotated[int, arg("N")] = 1
+    """So many answers for each text, the best first."""
+    samples: Annotated[int, arg("N")] = 0
+    """So many answers drawn from the model's distribution instead of the best."""
+    confidence: bool = False
+    """Give the probability of every part of an answer: each tag, span or arc."""
+    scores: bool = False
+    """Give the log-probability of every answer."""
+    alignment: bool = False
+    """Show which part of an answer comes from which part of the text."""
+    constraint: Annotated[Path | None, arg("FILE")] = None
+    """A file that fixes or forbids parts of the answers, text by text."""
+
+    def asking(self, seed: int) -> Asking:
+        from catena.tasks.application import Asking
+
+        if self.nbest < 1 or self.samples < 0:
+            raise UsageError(
+                f"--nbest must be at least 1 and --samples at least 0, not {self.nbest} and {self.samples}"
+            )
+        if self.nbest > 1 and self.samples:
+            raise UsageError("--nbest asks for the best answers and --samples for drawn ones: leave one of them out")
+        return Asking(self.nbest, self.samples, self.confidence, self.scores, self.alignment, self.constraint, seed)

@@ -1,0 +1,61 @@
+"""``catena draw RUN [TEXT …]``: a picture of what a model predicts, on the terminal or as SVG or PNG."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from catena.cli.asking import AskingFlags
+from catena.cli.flags import Machine, arg, parse_flags
+from catena.cli.predict import standard_input
+from catena.cli.reading import ReadingFlags
+from catena.cli.usage import UsageError
+from catena.cli.writing import check_writable
+
+
+@dataclass(frozen=True)
+class DrawFlags(AskingFlags, ReadingFlags, Machine):
+    run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
+    """The run or checkpoint folder."""
+    texts: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("TEXT")] = ()
+    """The texts to draw a prediction for; those of --file, or of standard input, if none is given."""
+    file: Annotated[Path | None, arg("FILE", "-f")] = None
+    """A file of texts or of examples, as 'catena predict' reads it."""
+    output: Annotated[Path | None, arg("FILE", "-o")] = None
+    """The picture to write, .svg or .png; with several texts they are numbered. Drawn on the terminal if not set."""
+
+
+def run(argv: Sequence[str]) -> int:
+    about = "Draw what a model predicts."
+    flags = parse_flags(DrawFlags, argv, "catena draw RUN [TEXT …]", about)
+    if flags.output is not None:
+        check_writable(flags.output, "picture.svg")
+        if flags.output.suffix.lower() not in (".svg", ".png"):
+            raise UsageError(f"a picture is saved as .svg or .png, not as {flags.output.name}")
+    if flags.texts and flags.file is not None:
+        raise UsageError("give texts or --file, not both")
+
+    from catena.cli.machine import open_model
+
+    model, asking = open_model(flags.run, flags), flags.asking(flags.seed)
+    model.check(asking)
+    items = list(_items(model, flags))
+    for i, item in enumerate(items, start=1):
+        if flags.output is None:
+            sys.stdout.write(model.sketch(item, asking) + "\n")
+            continue
+        path = flags.output if len(items) == 1 else flags.output.with_stem(f"{flags.output.stem}-{i}")
+        sys.stdout.write(f"{model.picture(item, asking).save(path)}\n")
+    return 0
+
+
+def _items(model: Any, flags: DrawFlags) -> Iterator[Any]:
+    if flags.file is not None:
+        return model.read_inputs(flags.file, flags.reading())
+    lines = iter(flags.texts) if flags.texts else standard_input(flags.encoding or "utf-8")
+    return model.items_of_lines(lines)

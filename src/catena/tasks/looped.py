@@ -1,0 +1,159 @@
+"""What the applications share whose models the training loop trains: the order of things from config to run folder.
+
+A task of this make says how its data is read and how its model is built; files, threads, seeds, a start from an old
+model or from a pretrained one, the run folder and the scores on test are the same for all. Models that need no loop,
+such as counted ones, are made by :meth:`LoopedApplication.fit` and kept in the same kind of folder.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+import torch
+
+from catena import config as configs
+from catena.checkpoint import CONFIG, open_checkpoint, read_meta
+from catena.config import Config, to_toml
+from catena.data.reading import Tally
+from catena.errors import CheckpointError
+from catena.randomness import Randomness
+from catena.tasks.application import Application, Trained
+from catena.tasks.machine import choose_device, set_threads
+from catena.tasks.pretrained import Pretrained, open_pretrained
+from catena.training.loop import resume, train
+from catena.training.report import Outcome, Reporter
+from catena.training.run import RunFolder, create_run, open_run
+from catena.training.task import Task
+
+DROPPED = "dropped.tsv"
+C = TypeVar("C", bound=Config)
+D = TypeVar("D")
+
+
+class TestedTask(Task):
+    """A task that can score its test file, once, with the best checkpoint."""
+
+    @abstractmethod
+    def test_scores(self) -> dict[str, float]:
+        """The scores on test; empty where there is no such file. The model is in evaluation mode."""
+
+
+class LoopedApplication(Application, Generic[C, D]):
+    """An application with a config ``C`` (with seed, machine, data and training) and prepared data ``D``."""
+
+    settings: ClassVar[type[Config]]
+
+    # --- what a task says of itself -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def prepare(self, config: C, randomness: Randomness, old: Path | None, start: Pretrained | None) -> D:
+        """Read the data. With the folder of an old model, or a pretrained one, in its encoding."""
+
+    @abstractmethod
+    def task(self, config: C, data: D, device: torch.device, randomness: Randomness) -> TestedTask:
+        """The task with a model of fresh weights, drawn by the seed."""
+
+    def dropped(self, data: D) -> Tally | None:
+        """What was read and what of it was dropped, to be listed in the run folder."""
+        return None
+
+    def adopted(self, config: C, start: Pretrained) -> C:
+        """The config with all that a pretrained model decides spelled out."""
+        raise NotImplementedError(f"{type(self).__name__} takes no pretrained model")
+
+    def start(self, task: TestedTask, start: Pretrained) -> None:
+        """Put pretrained weights into the model."""
+        raise NotImplementedError(f"{type(self).__name__} takes no pretrained model")
+
+    def fits(self, config: C) -> bool:
+        """Whether the model is made by :meth:`fit`, without the loop."""
+        return False
+
+    def fit(self, config: C, data: D, run: RunFolder, randomness: Randomness, reporter: Reporter) -> Trained:
+        """Make a model that needs no loop, and keep it in the run (:mod:`catena.tasks.fitted`)."""
+        raise NotImplementedError(f"{type(self).__name__} trains all its models by the loop")
+
+    # --- what all have in common --------------------------------------------------------------------------------------
+
+    def train(
+        self,
+        config: Config,
+        folder: Path,
+        reporter: Reporter,
+        *,
+        start_from: Path | None = None,
+        overwrite: bool = False,
+        command: Sequence[str] = (),
+    ) -> Trained:
+        own: Any = config
+        set_threads(own.machine.threads)
+        randomness = Randomness(own.seed)
+        old = open_checkpoint(start_from, reporter.note) if start_from else None
+        start = _pretrained(own) if old is None else None
+        own = self.adopted(own, start) if start else own
+        if old is not None and self.fits(own):
+            raise CheckpointError(
+                f"--from {old.folder} starts a network, and a model of kind {own.model.kind!r} is made anew: leave "
+                f"--from out"
+            )
+        data = self.prepare(own, randomness, old.folder if old else None, start)
+        task = None if self.fits(own) else self.task(own, data, choose_device(own.machine.device), randomness)
+        if task is not None and old is not None:
+            old.load_into(task.model)
+        elif task is not None and start is not None:
+            self.start(task, start)
+        files = own.data.files()
+        run = create_run(folder, to_toml(own), seed=own.seed, command=command, data=files, overwrite=overwrite)
+        tally = self.dropped(data)
+        if tally is not None and tally.dropped:
+            tally.write(folder / DROPPED)
+        if task is None:
+            return self.fit(own, data, run, randomness, reporter)
+        saved = old is not None or start is not None
+        return _tested(task, train(task, own.training, run, randomness, reporter, save_start=saved), run)
+
+    def resume(self, folder: Path, reporter: Reporter) -> Trained:
+        config: Any = configs.load(self.settings, folder / CONFIG)
+        set_threads(config.machine.threads or int(read_meta(folder)["threads"]))
+        run = open_run(folder)
+        run.check_data(config.data.files())
+        randomness = Randomness(config.seed)
+        if self.fits(config):
+            return self.fit(config, self.prepare(config, randomness, None, None), run, randomness, reporter)
+        last = run.last(lambda words: None)  # the loop tells what is wrong with it
+        start = _pretrained(config) if last is None else None
+        data = self.prepare(config, randomness, last.folder if last else None, start)
+        task = self.task(config, data, choose_device(config.machine.device), randomness)
+        if start is not None:
+            self.start(task, start)
+        return _tested(task, resume(task, config.training, run, randomness, reporter), run)
+
+
+def same_make(old: Path, theirs: Any, own: Any) -> None:
+    """Refuse to start a model from the weights of one of another make (``theirs`` and ``own`` are configs)."""
+    if theirs.model != own.model:
+        raise CheckpointError(
+            f"--from {old} holds a model of another make ({theirs.model.kind!r}) than the one asked for "
+            f"({own.model.kind!r}): leave the model's flags out to go on with it"
+        )
+
+
+def _pretrained(config: Any) -> Pretrained | None:
+    folder = getattr(config, "pretrained", None)
+    return open_pretrained(folder) if folder else None
+
+
+def _tested(task: TestedTask, outcome: Outcome, run: RunFolder) -> Trained:
+    """Score the test file with the best checkpoint, and write that down once."""
+    test: dict[str, float] = {}
+    if not outcome.interrupted:
+        task.model.eval()
+        test = task.test_scores()
+    if test:
+        row = {"step": outcome.best_step or outcome.steps, "part": "test", **test}
+        if row not in run.metrics():  # it is there if a run that came to its end is resumed
+            run.append_metrics(row)
+    return Trained(run.path, outcome.metric, outcome.scores, test, outcome.interrupted)
