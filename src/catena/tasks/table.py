@@ -70,6 +70,16 @@ TASKS.register("embed")(
     )
 )
 
+TASKS.register("parse")(
+    Entry(
+        name="parse",
+        summary="sentences into trees: dependencies or phrase structure",
+        settings="catena.tasks.parse.settings:ParseConfig",
+        application="catena.tasks.parse.application:ParseApplication",
+        formats=("conllu", "brackets"),
+    )
+)
+
 
 def task_of_file(path: Path, encoding: str | None = None) -> Entry:
     """The task that a data file is for, by its format."""

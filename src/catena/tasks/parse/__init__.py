@@ -1,0 +1,1 @@
+"""Sentences into trees: dependencies from CoNLL-U, phrase structure from brackets."""

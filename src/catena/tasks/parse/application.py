@@ -1,0 +1,63 @@
+"""Parsing as a whole: the kind of the model decides which half of it does the work.
+
+**How a half plugs in.** Each is an :class:`~catena.tasks.application.Application` of its own whose config is
+:class:`~catena.tasks.parse.settings.ParseConfig`: mostly a :class:`~catena.tasks.looped.LoopedApplication` with
+``prepare``, ``task``, ``dropped``, ``load`` and, for models that are counted, ``fits`` and ``fit``. Its predictor is a
+:class:`~catena.tasks.parse.predictor.ParsePredictor`. ``HALVES`` names it for each of its kinds; nothing here needs to
+know more.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from catena import config as configs
+from catena.checkpoint import CONFIG, open_checkpoint
+from catena.config import Config
+from catena.tasks.application import Application, Predictor, Trained
+from catena.tasks.parse.settings import ParseConfig
+from catena.training.report import Reporter
+
+_DEPENDENCY = "catena.tasks.parse.dependency.application:DependencyApplication"
+_CONSTITUENCY = "catena.tasks.parse.constituency.application:ConstituencyApplication"
+
+HALVES = {"biaffine": _DEPENDENCY, "pcfg": _CONSTITUENCY, "grammar": _CONSTITUENCY, "span": _CONSTITUENCY}
+"""``module:Class`` of the application for each kind of model."""
+
+
+def half_of(config: ParseConfig) -> Application:
+    """The application that the model of a config belongs to."""
+    module, _, name = HALVES[config.model.kind].partition(":")
+    half: Application = getattr(importlib.import_module(module), name)()
+    return half
+
+
+class ParseApplication(Application):
+    """Sentences into trees."""
+
+    def train(
+        self,
+        config: Config,
+        folder: Path,
+        reporter: Reporter,
+        *,
+        start_from: Path | None = None,
+        overwrite: bool = False,
+        command: Sequence[str] = (),
+    ) -> Trained:
+        assert isinstance(config, ParseConfig)
+        half = half_of(config)
+        return half.train(config, folder, reporter, start_from=start_from, overwrite=overwrite, command=command)
+
+    def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
+        assert isinstance(config, ParseConfig)
+        return half_of(config).fit_to_time(config)
+
+    def resume(self, folder: Path, reporter: Reporter) -> Trained:
+        return half_of(configs.load(ParseConfig, folder / CONFIG)).resume(folder, reporter)
+
+    def load(self, folder: Path, device: str = "auto") -> Predictor:
+        checkpoint = open_checkpoint(folder)
+        return half_of(configs.load(ParseConfig, checkpoint.folder / CONFIG)).load(checkpoint.folder, device)

@@ -1,0 +1,1 @@
+"""Sentences into phrase-structure trees."""

@@ -1,0 +1,1 @@
+"""Sentences into dependency trees."""
