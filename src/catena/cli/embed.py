@@ -27,6 +27,7 @@ WHAT = {
     "evaluate": "scores on analogies and similarities: catena embed evaluate FILES…",
     "map": "a picture or a page of words: catena embed map FILE.svg|png|html",
     "convert": "write vectors in another format: catena embed convert FILE",
+    "documents": "write the vectors of lines, or of another text's: catena embed documents FILE [--text FILE]",
 }
 
 
@@ -101,6 +102,23 @@ class ConvertFlags(Asked):
     """catena, word2vec, word2vec-text or glove; the ending of the name decides if it is not set."""
     kind: Annotated[Literal["word", "context", "both"], arg("KIND", shown="(default: word)")] = "word"
     """Of a run: the vectors of words, of contexts, or both side by side."""
+
+
+@dataclass(frozen=True)
+class DocumentFlags(Asked):
+    output: Annotated[tyro.conf.Positional[Path], arg("FILE")]
+    """The file to write: .safetensors, .bin or .txt. Line 17 of the text is called 17 in it."""
+    text: Annotated[Path | None, arg("FILE")] = None
+    """Another text, whose lines get vectors with all else kept as it is; the text of the training if not set."""
+    epochs: Annotated[int, arg("N")] = 20
+    """Passes over the other text."""
+    seed: Annotated[int, arg("N")] = 0
+    """The seed of what is drawn for the other text."""
+    format: Annotated[Literal["catena", "word2vec", "word2vec-text", "glove"] | None, arg("FORMAT")] = None
+    """catena, word2vec, word2vec-text or glove; the ending of the name decides if it is not set."""
+
+    def __post_init__(self) -> None:
+        at_least("--epochs", self.epochs, 1)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -218,6 +236,19 @@ def _convert(argv: Sequence[str]) -> int:
     return 0
 
 
+def _documents(argv: Sequence[str]) -> int:
+    about = (
+        "Write the vectors of the lines of a text, of a run with --model dm or dbow; then ask them as words are asked."
+    )
+    flags = parse_flags(DocumentFlags, argv, "catena embed documents FILE", about)
+    from catena.tasks.embed.application import documents
+
+    vectors = documents(_place(flags), flags.text, flags.epochs, flags.seed)
+    vectors.save(flags.output, flags.format)
+    _say(f"{flags.output}: {len(vectors):,} lines, {vectors.d} numbers each")
+    return 0
+
+
 def _need(given: Sequence[object], least: int, usage: str) -> None:
     if len(given) < least:
         words = {1: "a word or a file", 3: "three words or more"}[least]
@@ -257,4 +288,5 @@ _WORK: dict[str, Callable[[Sequence[str]], int]] = {
     "evaluate": _evaluate,
     "map": _map,
     "convert": _convert,
+    "documents": _documents,
 }

@@ -223,10 +223,7 @@ def infer_documents(
     that it was drawn with.
     """
     if not model.settings.is_paragraph:
-        raise DataError(
-            f"documents have no vectors with model = {model.settings.model.kind!r}: train with --model dm or "
-            f"--model dbow"
-        )
+        raise no_documents(model)
     ids, _ = ids_of_sentences(documents, model.words)
     ends = np.flatnonzero(ids < 0)
     n, base = len(ends), model.first_document
@@ -241,3 +238,10 @@ def infer_documents(
         rate = max(training.least_rate, settings.rate * (1 - epoch / epochs))
         learner.learn(Block(ids, 0, Randomness(seed).number("infer", epoch), rate))
     return inputs[base:, : model.d].copy()
+
+
+def no_documents(model: VectorModel) -> DataError:
+    """What is said of a model without paragraph vectors."""
+    return DataError(
+        f"documents have no vectors with model = {model.settings.model.kind!r}: train with --model dm or --model dbow"
+    )

@@ -12,6 +12,8 @@ from catena import checkpoint as files
 from catena import config as configs
 from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint
 from catena.config import Config, to_toml
+from catena.data.files import open_text
+from catena.data.tokenise import build_tokeniser
 from catena.errors import CheckpointError, ConfigError, DataError
 from catena.tasks.application import Application, Predictor, Trained
 from catena.tasks.embed.settings import EmbedConfig
@@ -22,7 +24,7 @@ from catena.vectors.corpus import Corpus, corpus_of_files
 from catena.vectors.learning import Loss
 from catena.vectors.model import VectorModel, new_model
 from catena.vectors.table import OWN, Vectors
-from catena.vectors.train import Position, Status, Trainer
+from catena.vectors.train import Position, Status, Trainer, infer_documents, no_documents
 
 METRIC = "epoch_loss"
 
@@ -77,6 +79,33 @@ def load_model(path: Path) -> VectorModel:
     checkpoint = open_checkpoint(path)
     config = configs.load(EmbedConfig, checkpoint.folder / CONFIG)
     return VectorModel.of_tensors(config, checkpoint.weights())
+
+
+def documents(path: Path, text: Path | None = None, epochs: int = 20, seed: int = 0) -> Vectors:
+    """The vectors of lines, named by their numbers from 1 on: of the text that a run was trained on, or of another,
+    whose vectors are learnt with all else kept as it is.
+
+    Args:
+        path: a run of paragraph vectors, or a checkpoint of it.
+        text: another text, in the encoding and with the tokens of the run's own; phrases are not joined in it.
+        epochs: passes over the other text.
+        seed: of what is drawn for it.
+    """
+    model = load_model(path)
+    if text is None:
+        if not model.settings.is_paragraph:
+            raise no_documents(model)
+        rows = model.document_vectors()
+    else:
+        config = model.settings
+        assert isinstance(config, EmbedConfig)
+        with open_text(text, config.data.encoding) as lines:
+            texts = [line for _, line in lines]
+        tokeniser = build_tokeniser(config.tokens, texts)
+        rows = infer_documents(model, (tokeniser.tokens(line) for line in texts), epochs, seed)
+        if not len(rows):
+            raise DataError(f"{text} holds no lines: there is no document to make a vector of")
+    return Vectors.of([str(i + 1) for i in range(len(rows))], rows)
 
 
 def _files(config: EmbedConfig) -> dict[str, Path]:
