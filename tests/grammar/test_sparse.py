@@ -17,7 +17,9 @@ from catena.grammar.closure import BEST, SUM, Algebra
 from catena.grammar.derivation import Derivation
 from catena.grammar.empty import Closed, close
 from catena.grammar.files import parse_grammar
+from catena.grammar.forest import Forest
 from catena.grammar.parse import Parser
+from catena.grammar.ranking import ranked
 from catena.grammar.sparse import Beam, best_parse, expected, fill_quickly, sampled_parse
 from tests.grammar.grammars import built, rule_lists, strings
 from tests.oracle.grammars import OracleRule
@@ -193,3 +195,32 @@ def test_a_chart_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sparse, "MOST_NUMBERS", 100)
     with pytest.raises(LimitError, match="a sentence of 7 words needs a chart of 504 numbers with the 8 symbols"):
         charts(TOY, SENTENCE, BEST)
+
+
+def test_bars_leave_the_parses_that_have_the_brackets() -> None:
+    grammar = parse_grammar(TOY)
+    names = [symbol.name for symbol in binary(grammar).symbols]
+    wanted = {parse for parse in Parser(grammar).parses(SENTENCE) if "(NP (NP" in str(parse)}
+    only_np = np.array([name == "NP" for name in names])
+    nothing = np.zeros(len(names), bool)
+    bars = {(2, 7): only_np, (1, 4): nothing}
+    best, sums = close(binary(grammar), BEST), close(binary(grammar), SUM)
+    chart = fill_quickly(best, matched(best, SENTENCE), bars=bars)
+    assert {best_parse(chart, SENTENCE)} == wanted
+    assert {parse for (parse,) in ranked(Forest(chart, [(word,) for word in SENTENCE]))} == wanted
+    (parse,) = wanted
+    total = fill_quickly(sums, matched(sums, SENTENCE), bars=bars)
+    assert total.total == pytest.approx(parse.log_weight)
+    drawn = {sampled_parse(total, SENTENCE, np.random.default_rng(seed)) for seed in range(10)}
+    assert drawn == wanted
+    found = expected(sums, matched(sums, SENTENCE), bars=bars)
+    assert found is not None
+    assert found.counts[2, 7, found.chart.column[names.index("NP")]] == pytest.approx(1.0)
+
+
+def test_chains_above_a_barred_span_stay() -> None:
+    grammar = parse_grammar("S -> A [0.5] | B B [0.5]\nA -> B B [1.0]\nB -> 'b' [1.0]")
+    names = [symbol.name for symbol in binary(grammar).symbols]
+    closed = close(binary(grammar), BEST)
+    chart = fill_quickly(closed, matched(closed, ["b", "b"]), bars={(0, 2): np.array([n == "A" for n in names])})
+    assert str(best_parse(chart, ["b", "b"])) == "(S (A (B b) (B b)))"

@@ -12,7 +12,8 @@
 ``normal_form``      Chomsky normal form with the weight of every string kept, and its parses mapped back
 ``dense``            the same grammar as tensors, for ``catena.structure.pcfg``
 ``generate``         random sentences
-``induce``           grammars from treebanks; ``words`` has classes for rare words
+``induce``           grammars from treebanks; ``words`` has classes for rare words, ``smoothing`` makes room for more
+``recall``           the tree with the most brackets that can be expected to be right
 ``terms``            terms of the lambda calculus, printed; ``term_notation`` reads them; ``types`` finds their types
 ``lambda_calculus``  alpha-equivalence and substitution; ``reduce`` has beta-reduction to normal form
 ``semantics``        meanings attached to rules, so that a parse gives a logical form

@@ -10,8 +10,8 @@ Cocke (1969), Younger (1967), Kasami (1965); the sums: Baker (1979), Goodman (19
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -34,12 +34,18 @@ class Chart:
         column: ``column[a]`` is where symbol ``a`` stands in ``values``; the last place, always -inf, if it is left
             out.
         values: ``values[i, j, column[a]]`` is the log-weight of symbol ``a`` over the words from ``i`` up to ``j``.
+        bars: for spans where not every symbol may be rewritten to words or pairs, whether each symbol may.
     """
 
     closed: Closed
     matches: Matches
     column: Int[np.ndarray, "s"]
     values: Float[np.ndarray, "t u c"]
+    bars: Mapping[tuple[int, int], Bool[np.ndarray, "s"]] = field(default_factory=dict)
+
+    def may_branch(self, symbol: int, i: int, j: int) -> bool:
+        """Whether a symbol over some words may be rewritten to words or pairs, and not to one symbol alone."""
+        return (i, j) not in self.bars or bool(self.bars[i, j][symbol])
 
     def value(self, symbol: int, i: int, j: int) -> float:
         """The log-weight of a symbol over some words, or over none."""

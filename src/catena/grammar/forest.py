@@ -77,11 +77,13 @@ class Forest:
 
     def _ways_of_words(self, node: Node) -> Iterator[Way]:
         symbol, i, j = node
+        yield from self._units(node)
+        if not self.chart.may_branch(symbol, i, j):
+            return
         if j == i + 1:
             for leaf in self.chart.matches[i]:
                 if leaf.left == symbol:
                     yield Way(leaf.log_weight, leaf.origin, (Node(WORD, i, j),))
-        yield from self._units(node)
         rows = self.binary.pairs_of(symbol)
         first, second, weights, origins = (c[rows] for c in self.binary.pairs[1:])
         values, column = self.chart.values, self.chart.column

@@ -9,6 +9,7 @@ sisters only (horizontal markovisation, Klein and Manning 2003). Parses are mapp
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +19,14 @@ from catena.errors import DataError
 from catena.grammar.cfg import Grammar, Nonterminal, Rule, Symbol
 from catena.grammar.derivation import NOWHERE, Derivation
 from catena.grammar.parse import Parser
+from catena.grammar.smoothing import Context, backed_off, with_likely_tags
 from catena.grammar.words import UNKNOWN, word_classes
 
 ROOT = "ROOT"
 TRACE = "-NONE-"
 _TOP = Nonterminal(ROOT)
+LEAST = 1e-3
+"""Rules that smoothing adds have at least this probability: without a limit there are many times as many."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class Induction:
             None keeps rules whole.
         rare: words that occur so often or less are replaced by a class of words that look alike, so that unknown
             words can be parsed; 0 replaces none.
+        smoothing: how many occurrences what is seen in coarser contexts counts for: rules of the same phrase below
+            other phrases and after other sisters; tags of words that look alike. 0 for relative frequency alone.
     """
 
     strip_functions: bool = True
@@ -47,6 +53,7 @@ class Induction:
     vertical: int = 1
     horizontal: int | None = None
     rare: int = 0
+    smoothing: float = 0.0
 
     def __post_init__(self) -> None:
         if self.vertical < 1 or self.rare < 0 or (self.horizontal is not None and self.horizontal < 0):
@@ -54,12 +61,17 @@ class Induction:
                 "vertical must be 1 or more, horizontal and rare 0 or more, but they are "
                 f"{self.vertical}, {self.horizontal} and {self.rare}"
             )
+        if not (math.isfinite(self.smoothing) and self.smoothing >= 0):
+            raise DataError(f"smoothing must be a number of occurrences from 0 on, but is {self.smoothing}")
 
 
-_Key = tuple[tuple[str, ...], ...]
+_Key = Context
 """What tells a symbol from others: its labels and those above it; or, for a step in a rule, also the sisters it
 remembers.
 """
+
+_Part = tuple[tuple[str, ...], bool] | None
+"""A part of a phrase apart from where it stands: its labels and whether it is a tag; None for the rest of a rule."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +142,7 @@ def induce(trees: Iterable[Tree], options: Induction | None = None) -> Induced:
     """The probabilistic grammar of a treebank, by relative frequency."""
     options = options or Induction()
     names = _Names()
-    phrases: Counter[tuple[Nonterminal, tuple[Symbol, ...]]] = Counter()
+    phrases: dict[_Key, Counter[tuple[_Part, ...]]] = {}
     lexicon: Counter[tuple[Nonterminal, str]] = Counter()
     used = empty = 0
     for tree in trees:
@@ -142,24 +154,72 @@ def induce(trees: Iterable[Tree], options: Induction | None = None) -> Induced:
         _name(top, options, names)
         for node in _nodes(top):
             if node.word is None:
-                phrases[node.name, _right(node, None)] += 1
+                phrases.setdefault(node.key, Counter())[_event(node)] += 1
             else:
                 lexicon[node.name, node.word] += 1
     if not used:
         raise DataError(f"a grammar cannot be induced from no trees: of {empty} trees none has a word")
-    for (tag, word), n in _with_classes(lexicon, options.rare).items():
-        phrases[tag, (word,)] += n
-    rules = tuple(Rule(left, right, float(n)) for (left, right), n in phrases.items())
-    return Induced(Grammar(rules, _TOP).normalised(), options, names.labels(), used, empty, names)
+    rules = [*_phrase_rules(phrases, options, names), *_word_rules(lexicon, options)]
+    return Induced(Grammar(tuple(rules), _TOP).normalised(), options, names.labels(), used, empty, names)
+
+
+def _phrase_rules(
+    phrases: Mapping[_Key, Counter[tuple[_Part, ...]]], options: Induction, names: _Names
+) -> Iterator[Rule]:
+    for key, event, weight in backed_off(phrases, options.smoothing, LEAST):
+        right = _instantiated(key, event, options, names)
+        if right is not None:
+            yield Rule(names.symbol(key), right, weight)
+
+
+def _instantiated(key: _Key, event: tuple[_Part, ...], options: Induction, names: _Names) -> tuple[Symbol, ...] | None:
+    """The symbols of parts in a place; None where one of them was never seen there, and so has no rules."""
+    labels, remembered, *sisters = key
+    above = ("+".join(labels), *remembered)[: options.vertical - 1]
+    right: list[Symbol] = []
+    for part in event:
+        if part is None:
+            before = (*(sisters[0] if sisters else ()), *("+".join(below[0]) for below in event[:1] if below))
+            horizontal = options.horizontal or 0
+            wanted: _Key = (labels, remembered, before[len(before) - horizontal :] if horizontal else ())
+        else:
+            wanted = (part[0], () if part[1] else above)
+        if wanted not in names.symbols:
+            return None
+        right.append(names.symbols[wanted])
+    return tuple(right)
+
+
+def _word_rules(lexicon: Counter[tuple[Nonterminal, str]], options: Induction) -> Iterator[Rule]:
+    weights: Mapping[tuple[Nonterminal, str], float] = _with_classes(lexicon, options.rare)
+    if options.smoothing and options.rare:
+        weights = with_likely_tags(weights, _tags_of_classes(lexicon, options.rare), word_classes, options.smoothing)
+    for (tag, word), n in weights.items():
+        yield Rule(tag, (word,), float(n))
+
+
+def _tags_of_classes(lexicon: Counter[tuple[Nonterminal, str]], rare: int) -> dict[str, Counter[Nonterminal]]:
+    """The tags of rare words by all their classes."""
+    totals = _totals(lexicon)
+    found: dict[str, Counter[Nonterminal]] = {}
+    for (tag, word), n in lexicon.items():
+        for name in word_classes(word) if totals[word] <= rare else ():
+            found.setdefault(name, Counter())[tag] += n
+    return found
+
+
+def _totals(lexicon: Counter[tuple[Nonterminal, str]]) -> Counter[str]:
+    totals: Counter[str] = Counter()
+    for (_, word), n in lexicon.items():
+        totals[word] += n
+    return totals
 
 
 def _with_classes(lexicon: Counter[tuple[Nonterminal, str]], rare: int) -> Counter[tuple[Nonterminal, str]]:
     """The lexicon with rare words replaced by the finest of their classes that is not rare itself."""
     if not rare:
         return lexicon
-    totals: Counter[str] = Counter()
-    for (_, word), n in lexicon.items():
-        totals[word] += n
+    totals = _totals(lexicon)
     sizes: Counter[str] = Counter()
     for word, n in totals.items():
         if n <= rare:
@@ -178,11 +238,12 @@ def _with_classes(lexicon: Counter[tuple[Nonterminal, str]], rare: int) -> Count
 class _Node:
     """A node that can be changed: its labels (several for a collapsed chain), its parts or its word, and its symbol."""
 
-    __slots__ = ("children", "labels", "name", "word")
+    __slots__ = ("children", "key", "labels", "name", "word")
 
     def __init__(self, labels: tuple[str, ...], children: list[_Node], word: str | None) -> None:
         self.labels, self.children, self.word = labels, children, word
         self.name = _TOP
+        self.key: _Key = ()
 
 
 class _Names:
@@ -259,7 +320,8 @@ def _name(top: _Node, options: Induction, names: _Names) -> None:
     while waiting:
         node, above = waiting.pop()
         remembered = () if node.word is not None else above[: options.vertical - 1]
-        node.name = names.symbol((node.labels, remembered))
+        node.key = (node.labels, remembered)
+        node.name = names.symbol(node.key)
         around = ("+".join(node.labels), *above)[: options.vertical]
         waiting.extend((child, around) for child in node.children)
         if options.horizontal is not None and len(node.children) > 2:
@@ -272,7 +334,8 @@ def _cut(node: _Node, remembered: tuple[str, ...], horizontal: int, names: _Name
     here = node
     for at in range(1, len(sisters) - 1):
         step = _Node((), sisters[at:], None)
-        step.name = names.symbol((node.labels, remembered, tuple(labels[max(0, at - horizontal) : at])))
+        step.key = (node.labels, remembered, tuple(labels[max(0, at - horizontal) : at]))
+        step.name = names.symbol(step.key)
         here.children = [sisters[at - 1], step]
         here = step
 
@@ -283,6 +346,10 @@ def _nodes(top: _Node) -> Iterator[_Node]:
         node = waiting.pop()
         yield node
         waiting.extend(reversed(node.children))
+
+
+def _event(node: _Node) -> tuple[_Part, ...]:
+    return tuple((child.labels, child.word is not None) if child.labels else None for child in node.children)
 
 
 def _right(node: _Node, word: str | None) -> tuple[Symbol, ...]:

@@ -9,12 +9,12 @@ symbols. With a beam, symbols that look poor in their cell are dropped: the pars
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from catena.errors import LimitError
 from catena.grammar.binary import HELPER
@@ -46,13 +46,17 @@ class Beam:
     prior: Float[np.ndarray, "s"]
 
 
-def fill_quickly(closed: Closed, matches: Matches, top: int | None = None, beam: Beam | None = None) -> Chart:
+Bars = Mapping[tuple[int, int], Bool[np.ndarray, "s"]]
+"""For spans of two words or more: whether each symbol may be rewritten to a pair there."""
+
+
+def fill_quickly(closed: Closed, matches: Matches, beam: Beam | None = None, bars: Bars | None = None) -> Chart:
     """The chart of a sentence, as :func:`catena.grammar.chart.fill` has it."""
-    chart = _blank(closed, matches, top)
+    chart = _blank(closed, matches, bars or {})
     if chart.values.shape[-1] == 1 or not matches:
         return chart
     if closed.algebra is BEST:
-        fill_best(chart.values, *_rules(chart), *_beam(chart, beam))
+        fill_best(chart.values, *_rules(chart), *_barred(chart), *_beam(chart, beam))
         return chart
     values, scales = _sums(chart, beam)
     with np.errstate(divide="ignore"):
@@ -78,9 +82,9 @@ class Expected:
     tags: tuple[dict[int, float], ...]
 
 
-def expected(closed: Closed, matches: Matches, beam: Beam | None = None) -> Expected | None:
+def expected(closed: Closed, matches: Matches, beam: Beam | None = None, bars: Bars | None = None) -> Expected | None:
     """The expectations of a sentence; None where it has no parse. ``closed`` must hold sums."""
-    chart = _blank(closed, matches, None)
+    chart = _blank(closed, matches, bars or {})
     top = int(chart.column[closed.binary.start])
     if chart.values.shape[-1] == 1 or not matches:
         return None
@@ -161,8 +165,8 @@ class _Best:
 
     def __call__(self, node: Node) -> Way:
         self.seen.add(node)
-        ways = [*self._leaves(node), *self._pairs(node), *self._units(node)]
-        return self._chosen(node, ways)
+        branching = [*self._leaves(node), *self._pairs(node)] if self.chart.may_branch(*node) else []
+        return self._chosen(node, [*branching, *self._units(node)])
 
     def _chosen(self, node: Node, ways: Sequence[Way]) -> Way:
         scored = [(self._value(way), way) for way in ways if not any(child in self.seen for child in way.children)]
@@ -214,9 +218,9 @@ class _Drawn:
 # --- from a grammar to arrays -----------------------------------------------------------------------------------------
 
 
-def _blank(closed: Closed, matches: Matches, top: int | None) -> Chart:
+def _blank(closed: Closed, matches: Matches, bars: Bars) -> Chart:
     """A chart with the leaves of the words in place, and nothing else."""
-    used = np.flatnonzero(used_symbols(closed, matches, closed.binary.start if top is None else top))
+    used = np.flatnonzero(used_symbols(closed, matches, closed.binary.start))
     column = np.full(len(closed.binary.symbols), len(used), dtype=np.int64)
     column[used] = np.arange(len(used))
     t = len(matches)
@@ -225,7 +229,7 @@ def _blank(closed: Closed, matches: Matches, top: int | None) -> Chart:
             f"a sentence of {t} words needs a chart of {t * (t + 1) * (len(used) + 1):,} numbers with the "
             f"{len(used):,} symbols that fit its words, and {MOST_NUMBERS:,} are the limit: cut the sentence"
         )
-    chart = Chart(closed, matches, column, np.full((t, t + 1, len(used) + 1), NEVER))
+    chart = Chart(closed, matches, column, np.full((t, t + 1, len(used) + 1), NEVER), bars)
     for i, leaves in enumerate(matches):
         for leaf in leaves:
             if (at := column[leaf.left]) < len(used):
@@ -255,6 +259,17 @@ def _starts(symbols: Int[np.ndarray, "n"], c: int) -> Int[np.ndarray, "m"]:
     return np.concatenate(([0], np.cumsum(np.bincount(symbols, minlength=c)))).astype(np.int64)
 
 
+def _barred(chart: Chart) -> tuple[Int[np.ndarray, "t u"], Bool[np.ndarray, "n c"]]:
+    """The bars of a chart as a number for each span, -1 for none, and a row for each number."""
+    t, c = len(chart.matches), chart.values.shape[-1]
+    numbers, rows = np.full((t, t + 1), -1, np.int64), np.zeros((max(1, len(chart.bars)), c), bool)
+    here = np.flatnonzero(chart.column < c - 1)
+    for n, (span, allowed) in enumerate(chart.bars.items()):
+        numbers[span] = n
+        rows[n, chart.column[here]] = allowed[here]
+    return numbers, rows
+
+
 def _beam(chart: Chart, beam: Beam | None) -> tuple[np.ndarray, float]:
     prior = np.zeros(chart.values.shape[-1])
     if beam is None:
@@ -267,5 +282,5 @@ def _beam(chart: Chart, beam: Beam | None) -> tuple[np.ndarray, float]:
 def _sums(chart: Chart, beam: Beam | None) -> tuple[Float[np.ndarray, "t u c"], Float[np.ndarray, "t u"]]:
     prior, width = _beam(chart, beam)
     values, scales = np.exp(chart.values), np.full(chart.values.shape[:2], NEVER)
-    fill_sums(values, scales, *_rules(chart, plain=True), np.exp(prior), math.exp(-width))
+    fill_sums(values, scales, *_rules(chart, plain=True), *_barred(chart), np.exp(prior), math.exp(-width))
     return values, scales

@@ -3,7 +3,8 @@
 Rules ``left -> first second`` are given by their first symbol: those of symbol ``b`` are ``starts[b]`` up to
 ``starts[b + 1]`` in ``seconds``, ``lefts`` and ``weights``. Chains of unit rules are given by what is below: those
 that lead down to ``b`` are ``chain_starts[b]`` up to ``chain_starts[b + 1]`` in ``aboves`` and ``chain_weights``,
-closed, and so taken once. Charts are ``[i, j, a]``, symbol ``a`` over the words from ``i`` up to ``j``.
+closed, and so taken once. Charts are ``[i, j, a]``, symbol ``a`` over the words from ``i`` up to ``j``. Where
+``bars[i, j]`` is not -1, only symbols ``a`` with ``allowed[bars[i, j], a]`` may be rewritten to pairs or words there.
 
 Only rules are touched whose first symbol is in a cell. The sums are of plain numbers, scaled in each cell so that the
 largest is 1: a product and a sum for each rule in place of a logarithm. What is 1e-300 of the largest in its cell is
@@ -30,7 +31,16 @@ def _listed(cell: Any, nothing: float, starts: Any, present: Any) -> int:
     return n
 
 
-@compiled("3", "i1", "i1", "i1", "1", "i1", "i1", "1", "1", "f")
+@called()
+def _bar(cell: Any, nothing: float, bar: int, allowed: Any) -> None:
+    """Take the symbols out of a cell that may not be rewritten there."""
+    if bar >= 0:
+        for a in range(cell.shape[0]):
+            if not allowed[bar, a]:
+                cell[a] = nothing
+
+
+@compiled("3", "i1", "i1", "i1", "1", "i1", "i1", "1", "i2", "b2", "1", "f")
 def fill_best(
     values: Any,
     starts: Any,
@@ -40,6 +50,8 @@ def fill_best(
     chain_starts: Any,
     aboves: Any,
     chain_weights: Any,
+    bars: Any,
+    allowed: Any,
     prior: Any,
     beam: float,
 ) -> None:
@@ -64,6 +76,7 @@ def fill_best(
                         value = x + right[seconds[r]] + weights[r]
                         if value > cell[lefts[r]]:
                             cell[lefts[r]] = value
+            _bar(cell, -np.inf, bars[i, j], allowed)
             below[:] = cell
             for b in range(c):
                 if below[b] > -np.inf:
@@ -81,7 +94,7 @@ def fill_best(
             counts[i, j] = _listed(cell, -np.inf, starts, present[i, j])
 
 
-@compiled("3", "2", "i1", "i1", "i1", "1", "i1", "i1", "1", "1", "f")
+@compiled("3", "2", "i1", "i1", "i1", "1", "i1", "i1", "1", "i2", "b2", "1", "f")
 def fill_sums(
     values: Any,
     scales: Any,
@@ -92,6 +105,8 @@ def fill_sums(
     chain_starts: Any,
     aboves: Any,
     chain_weights: Any,
+    bars: Any,
+    allowed: Any,
     prior: Any,
     beam: float,
 ) -> None:
@@ -123,6 +138,7 @@ def fill_sums(
                     x = left[b] * factor
                     for r in range(starts[b], starts[b + 1]):
                         cell[lefts[r]] += x * right[seconds[r]] * weights[r]
+            _bar(cell, 0.0, bars[i, j], allowed)
             below[:] = cell
             for b in range(c):
                 if below[b] > 0.0:
