@@ -24,6 +24,7 @@ from catena.tasks.classify.model import Classifier
 from catena.tasks.classify.predictor import ClassifyPredictor, load_predictor
 from catena.tasks.classify.settings import ClassifyConfig
 from catena.tasks.classify.task import ClassifyTask
+from catena.tasks.classify.tree_settings import TreeModel
 from catena.tasks.machine import choose_device
 from catena.training.loop import train
 from catena.training.report import SilentReporter
@@ -81,6 +82,11 @@ class TextClassifier:
         if len(texts) != len(y):
             raise DataError(f"fit needs one label for each text, and got {len(texts)} texts and {len(y)} labels")
         config = self._config()
+        if isinstance(config.model, TreeModel):
+            raise ConfigError(
+                f"TextClassifier reads texts, and a model of kind {self.model!r} reads trees: train it by "
+                f"'catena train classify FILE --model {self.model}'"
+            )
         rows = [list(some) for some in y] if self.several_labels else [[one] for one in y]
         self._values = {str(label): label for row in rows for label in row}
         named = [[str(label) for label in row] for row in rows]

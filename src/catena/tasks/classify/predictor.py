@@ -34,6 +34,7 @@ from catena.tasks.classify.scoring import (
 )
 from catena.tasks.classify.settings import METRICS, ClassifyConfig, NeuralModel
 from catena.tasks.classify.task import CONFIG, LABELS, score_all
+from catena.tasks.classify.vectors import blank_vectors
 
 BLOCK = 2048
 """Texts that are read, encoded and scored together in a stream."""
@@ -225,16 +226,10 @@ def load_predictor(folder: Path, device: torch.device) -> ClassifyPredictor:
     config = configs.load(ClassifyConfig, checkpoint.folder / CONFIG)
     encoding = load_encoding(config, checkpoint.folder)
     names = Labels.load(checkpoint.folder / LABELS)
-    model = build_model(config, encoding.size, len(names), blank_vectors(config, encoding.size))
+    vectors = blank_vectors(config.model.embedding, encoding.size) if isinstance(config.model, NeuralModel) else None
+    model = build_model(config, encoding.size, len(names), vectors)
     checkpoint.load_into(model)
     return ClassifyPredictor(config, encoding, names, model, device)
-
-
-def blank_vectors(config: ClassifyConfig, n: int) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """The place of word vectors in a model whose weights are read afterwards."""
-    if not isinstance(config.model, NeuralModel) or config.model.embedding.mode == "random":
-        return None
-    return torch.zeros(n, config.model.embedding.d), torch.zeros(n, dtype=torch.bool)
 
 
 def _checked(texts: Any) -> Sequence[str]:

@@ -15,7 +15,6 @@ from catena.data.settings import (
     VocabularySettings,
     WordTokens,
 )
-from catena.embeddings.settings import EmbeddingSettings
 from catena.encoders.settings import (
     ActivationName,
     ConvolutionSettings,
@@ -27,6 +26,14 @@ from catena.encoders.settings import (
     TransformerSettings,
 )
 from catena.registry import did_you_mean
+from catena.tasks.classify.tree_settings import (
+    MatrixVectorModel,
+    RecursiveModel,
+    TensorModel,
+    TreeLstmModel,
+    TreeModel,
+    VectorModel,
+)
 from catena.tasks.settings import DataSettings, MachineSettings, with_suggestions
 from catena.training.settings import TrainingSettings
 
@@ -99,15 +106,9 @@ class MlpModel(Config):
     """Probability of dropping a hidden unit in training."""
 
 
-class NeuralModel(Config):
-    """What the models on word vectors share."""
+class NeuralModel(VectorModel):
+    """What the models on sequences of word vectors share."""
 
-    embedding: EmbeddingSettings = EmbeddingSettings()
-    """The vectors of the tokens."""
-    dropout_input: Probability = 0.0
-    """Probability of dropping a number of a token's vector in training."""
-    dropout_hidden: Probability = 0.5
-    """Probability of dropping a unit of the text's vector, before the output layer, in training."""
     n_highway: int = Field(0, ge=0)
     """Highway layers between the text's vector and the output layer."""
 
@@ -163,7 +164,17 @@ class TransformerModel(NeuralModel):
 
 
 ModelSettings = Annotated[
-    LogLinearModel | PerceptronModel | MlpModel | CnnModel | RecurrentModel | ConvolutionalModel | TransformerModel,
+    LogLinearModel
+    | PerceptronModel
+    | MlpModel
+    | CnnModel
+    | RecurrentModel
+    | ConvolutionalModel
+    | TransformerModel
+    | TreeLstmModel
+    | RecursiveModel
+    | MatrixVectorModel
+    | TensorModel,
     Field(discriminator="kind"),
 ]
 BAG_KINDS = ("loglinear", "perceptron", "mlp")
@@ -208,10 +219,25 @@ class EvaluationSettings(Config):
     """Fit a temperature on dev at each evaluation, so that probabilities mean what they say."""
     texts_at_once: int = Field(256, gt=0)
     """Texts that are scored together."""
+    binary: tuple[str, ...] = ()
+    """Of trees: the classes of a finer scale as two, as class=side; what is on no side is neutral and not counted. If
+    not set and the classes are 0 to 4, as in the Stanford trees: 0 and 1 against 3 and 4."""
+
+    @model_validator(mode="after")
+    def _binary_has_two_sides(self) -> EvaluationSettings:
+        wrong = [pair for pair in self.binary if "=" not in pair]
+        if wrong:
+            raise ValueError(f"evaluation.binary takes pairs as class=side, and {wrong[0]!r} has no =")
+        sides = sorted({pair.split("=", 1)[1] for pair in self.binary})
+        if self.binary and len(sides) != 2:
+            raise ValueError(f"evaluation.binary must have two sides, and has {', '.join(sides)}: name two")
+        return self
 
 
 METRICS = ("accuracy", "macro_f1", "log_loss", "micro_f1")
 """The scores of a classifier; the first decides which checkpoint is best. With several labels it counts exact sets."""
+TREE_METRICS = ("accuracy", "node_accuracy", "binary_accuracy", "binary_node_accuracy", "macro_f1", "log_loss")
+"""The scores of a classifier of trees: at the root, or at all nodes where its name says so."""
 
 SUGGESTED: dict[str, dict[str, Any]] = {
     "loglinear": {"optimizer": "adam", "learning_rate": 0.01, "weight_decay": 1e-5, "clip_norm": 0.0},
@@ -221,6 +247,10 @@ SUGGESTED: dict[str, dict[str, Any]] = {
     "recurrent": {"optimizer": "adam", "learning_rate": 0.002},
     "convolution": {"optimizer": "adam", "learning_rate": 0.001},
     "transformer": {"optimizer": "adamw", "learning_rate": 0.0005, "weight_decay": 0.01, "warmup_steps": 100},
+    "tree_lstm": {"optimizer": "adam", "learning_rate": 0.001},
+    "recursive": {"optimizer": "adam", "learning_rate": 0.001},
+    "mv_rnn": {"optimizer": "adam", "learning_rate": 0.001},
+    "rntn": {"optimizer": "adam", "learning_rate": 0.001},
 }
 """How each model likes to be trained, where the config does not say."""
 
@@ -257,15 +287,16 @@ class ClassifyConfig(Config):
 
     @model_validator(mode="after")
     def _fits_together(self) -> ClassifyConfig:
-        problems = [*self._metric_problems(), *self._loss_problems(), *self._model_problems()]
+        problems = [*self._metric_problems(), *self._loss_problems(), *self._model_problems(), *self._tree_problems()]
         if problems:
             raise ValueError("; ".join(problems))
         return self
 
     def _metric_problems(self) -> Iterator[str]:
         metric = self.training.metric
-        if metric not in (None, *METRICS):
-            yield f"training.metric = {metric!r} is no score of a classifier: {did_you_mean(str(metric), METRICS)}"
+        known = TREE_METRICS if isinstance(self.model, TreeModel) else METRICS
+        if metric not in (None, *known):
+            yield f"training.metric = {metric!r} is no score of this classifier: {did_you_mean(str(metric), known)}"
         if metric == "micro_f1" and not self.data.several_labels:
             yield "training.metric = 'micro_f1' is the accuracy where a text has one label: say 'accuracy'"
 
@@ -315,6 +346,30 @@ class ClassifyConfig(Config):
                 )
             if model.n_highway:
                 yield "model.n_highway works on the text's vector, and model.pool_outputs makes none: leave one out"
+
+    def _tree_problems(self) -> Iterator[str]:
+        kind = self.model.kind
+        if not isinstance(self.model, TreeModel):
+            if self.evaluation.binary:
+                yield f"evaluation.binary is for models on trees, and model.kind is {kind!r}: leave it out"
+            return
+        if self.tokenizer.kind not in ("words", "whitespace"):
+            yield (
+                f"model.kind = {kind!r} reads the words at the leaves of trees, and tokenizer.kind = "
+                f"{self.tokenizer.kind!r} would cut them: say 'whitespace' or 'words'"
+            )
+        if self.data.phrases:
+            yield f"data.phrases makes texts of nodes, and model.kind = {kind!r} sees all in their trees: leave it out"
+        refused = {
+            "data.several_labels": self.data.several_labels,
+            "bagging.members": self.bagging.members > 1,
+            "loss.adversarial": self.loss.adversarial > 0,
+            "loss.sparsity": self.loss.sparsity > 0,
+            "pretrained": self.pretrained is not None,
+        }
+        for key, is_set in refused.items():
+            if is_set:
+                yield f"{key} is for models on texts, and model.kind = {kind!r} reads trees: leave it out"
 
     @property
     def loss_kind(self) -> str:

@@ -1,0 +1,1 @@
+"""Trees into classes: one for the root, and one for every other node."""

@@ -1,0 +1,138 @@
+"""From bracket files to encoded trees: read, count, split, encode. The forms of data never leave this module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from catena.data.examples import Tree
+from catena.data.reading import Tally
+from catena.data.tokenise import build_tokeniser
+from catena.data.vocabulary import UNK, Labels, Vocabulary
+from catena.errors import DataError
+from catena.randomness import Randomness
+from catena.tasks.classify.dataset import SAMPLES, describe_files, rows_of
+from catena.tasks.classify.encoding import TokenEncoding
+from catena.tasks.classify.settings import ClassifyConfig
+from catena.tasks.classify.tree_settings import TreeModel
+from catena.tasks.classify.trees.batch import NO_LABEL, EncodedTrees, encode_shapes
+from catena.tasks.classify.trees.reading import TreeReader
+from catena.tasks.classify.trees.shape import Shape
+
+
+@dataclass(frozen=True, eq=False)
+class TreeDataset:
+    """Everything that training on trees needs: encoded trees, the names of the classes, and which rows are for what."""
+
+    encoding: TokenEncoding
+    names: Labels
+    trees: EncodedTrees
+    train: np.ndarray
+    dev: np.ndarray
+    test: np.ndarray
+    samples: list[tuple[int, str]]
+    lines: list[str] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+
+
+def prepare_trees(
+    config: ClassifyConfig,
+    randomness: Randomness,
+    encoding: TokenEncoding | None = None,
+    names: Labels | None = None,
+) -> TreeDataset:
+    """Read everything a config names. ``encoding`` and ``names`` are those of a trained model that training goes on
+    from."""
+    model = config.model
+    assert isinstance(model, TreeModel)
+    tally = Tally()
+    lines = describe_files(config.data)
+    tokeniser = encoding.tokeniser if encoding else build_tokeniser(config.tokenizer)
+    reader = TreeReader(model, config.data, tokeniser)
+    shapes, parts = _gathered(config, reader, tally)
+    if names is None:
+        names = Labels.count([label for label in shape.labels if label] for shape in shapes)
+    _check_labels(names, shapes, model)
+    roots = np.array([names.id(shape.labels[0]) if shape.labels[0] else NO_LABEL for shape in shapes], np.int64)
+    train, dev, test = rows_of(config, parts, roots, randomness)
+    tokens = reader.tokens(shapes)
+    if encoding is None:
+        counted = ([tokens[word] for word in shapes[i].words if word is not None] for i in train)
+        vocabulary = Vocabulary.count(counted, config.vocabulary)
+        encoding = TokenEncoding(tokeniser, vocabulary, config.data.max_length)
+    trees = encode_shapes(shapes, tokens, encoding.vocabulary, names)
+    shown = dev[np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int)]
+    samples = [(int(i), " ".join(word for word in shapes[i].words if word is not None)) for i in shown]
+    lines += [tally.counts(len(shapes)).sentence(), *_describe(names, trees, train, dev, test)]
+    return TreeDataset(encoding, names, trees, train, dev, test, samples, lines, tally)
+
+
+def _gathered(config: ClassifyConfig, reader: TreeReader, tally: Tally) -> tuple[list[Shape], dict[str, np.ndarray]]:
+    """The trees of all files as shapes, and which of them are for what."""
+    files = config.data.files()
+    if not any(part.startswith("train") for part in files):
+        raise DataError("there is nothing to train on: name a file, as in 'catena train classify FILE'")
+    shapes: list[Shape] = []
+    rows: dict[str, list[int]] = {}
+    for name, path in files.items():
+        part = name.split("-")[0]
+        for shape in _read(path, reader, tally, config.data.max_length if part == "train" else None):
+            rows.setdefault(part, []).append(len(shapes))
+            shapes.append(shape)
+        rows.setdefault(part, [])
+    return shapes, {part: np.array(some, np.int64) for part, some in rows.items()}
+
+
+def _read(path: Path, reader: TreeReader, tally: Tally, limit: int | None) -> list[Shape]:
+    """The trees of a file that can be used; the others are dropped and counted."""
+    kept = []
+    for tree in reader.trees(path, tally):
+        shape = reader.shape(tree)
+        if reason := _why_not(tree, shape, limit):
+            tally.drop(reason, tree.place, " ".join(tree.words()))
+        else:
+            kept.append(shape)
+    return kept
+
+
+def _why_not(tree: Tree, shape: Shape, limit: int | None) -> str | None:
+    if not any(shape.labels):
+        return "without a label"
+    if not any(shape.words):
+        return "without a token"
+    if limit is not None and sum(word is not None for word in shape.words) > limit:
+        return f"longer than max_length={limit}"
+    return None
+
+
+def _check_labels(names: Labels, shapes: list[Shape], model: TreeModel) -> None:
+    if not shapes:
+        raise DataError("no tree is left to train on: see what was dropped, and why, in dropped.tsv")
+    if len(names) < 2:
+        only = f"only the label {names.names[0]!r}" if len(names) else "no label"
+        where = "at the roots of the trees" if model.nodes == "root" else "at the nodes of the trees"
+        raise DataError(f"a classifier needs at least two labels, and the data has {only} {where}")
+
+
+def _describe(names: Labels, trees: EncodedTrees, train: np.ndarray, dev: np.ndarray, test: np.ndarray) -> list[str]:
+    lines = []
+    lengths = trees.lengths
+    for part, rows in (("train", train), ("dev", dev), ("test", test)):
+        if len(rows):
+            nodes = trees.forest.nodes_of(rows)
+            words = trees.words[nodes[trees.forest.has_input[nodes]]]
+            labelled = int((trees.labels[nodes] != NO_LABEL).sum())
+            unknown = 100 * float((words == UNK).mean())
+            lines.append(
+                f"{part}: {len(rows):,} trees, {lengths[rows].mean():.1f} words on average, {lengths[rows].max():,} at "
+                f"most, {trees.forest.heights[nodes].max() + 1} levels, {labelled:,} labelled nodes"
+                + (f", {unknown:.1f} % of words unknown" if unknown and part != "train" else "")
+            )
+    labels = trees.labels[trees.forest.nodes_of(train)]
+    counts = np.bincount(labels[labels != NO_LABEL], minlength=len(names))
+    most = sorted(zip(counts.tolist(), names.names, strict=True), reverse=True)
+    listed = ", ".join(f"{name} {count:,}" for count, name in most[:8])
+    lines.append(f"{len(names)} labels: {listed}" + (f", and {len(most) - 8} more" if len(most) > 8 else ""))
+    return lines

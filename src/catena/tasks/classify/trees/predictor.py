@@ -1,0 +1,263 @@
+"""A trained classifier of trees that is ready to be asked. Needs nothing but its own folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from catena.checkpoint import Checkpoint
+from catena.data.examples import Place, Tree
+from catena.data.readers.brackets import read as read_brackets
+from catena.data.readers.brackets import to_text
+from catena.data.reading import Tally
+from catena.data.recognise import recognise
+from catena.data.vocabulary import Labels
+from catena.draw.picture import Picture
+from catena.draw.terminal.tree import tree_text
+from catena.draw.tree import draw_tree
+from catena.errors import DataError
+from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.classify.encoding import TokenEncoding, load_encoding
+from catena.tasks.classify.reading import read_as, read_texts
+from catena.tasks.classify.scoring import measure_of
+from catena.tasks.classify.settings import METRICS, ClassifyConfig
+from catena.tasks.classify.task import LABELS
+from catena.tasks.classify.tree_settings import TreeModel
+from catena.tasks.classify.trees.batch import encode_shapes
+from catena.tasks.classify.trees.model import TreeClassifier, build_tree_model
+from catena.tasks.classify.trees.reading import NEEDS_TREES, TreeReader
+from catena.tasks.classify.trees.scoring import JudgedNodes, sides_of, tree_report, tree_scores, tree_signatures
+from catena.tasks.classify.trees.shape import Shape, relabelled
+from catena.tasks.classify.trees.task import score_trees
+from catena.tasks.classify.vectors import blank_vectors
+
+BLOCK = 512
+"""Trees that are read, encoded and scored together in a stream."""
+
+Item = str | Tree
+"""A tree, a tree in brackets, or, if the model was trained so, a text without a tree."""
+
+
+@dataclass(frozen=True)
+class TreePrediction:
+    """The class of a tree's root with the probability of every class, and the tree with a class at every node.
+
+    ``nodes`` holds the class of each node with its probability, in the order in which the brackets open.
+    """
+
+    probabilities: dict[str, float]
+    tree: Tree
+    nodes: tuple[tuple[str, float], ...]
+
+    @property
+    def label(self) -> str:
+        return self.nodes[0][0]
+
+    @property
+    def probability(self) -> float:
+        return self.nodes[0][1]
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class TreePredictor(Predictor):
+    """A classifier of trees with its encoding and the names of its classes."""
+
+    asks: ClassVar[frozenset[str]] = frozenset({"confidence"})
+    formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl", "brackets")
+
+    def __init__(
+        self,
+        config: ClassifyConfig,
+        encoding: TokenEncoding,
+        names: Labels,
+        model: TreeClassifier,
+        device: torch.device,
+    ) -> None:
+        assert isinstance(config.model, TreeModel)
+        self.config, self.encoding, self.names, self.device = config, encoding, names, device
+        self.model = model.to(device).eval()
+        self.reader = TreeReader(config.model, config.data, encoding.tokeniser)
+        self.sides = sides_of(config.evaluation.binary, names)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes, in the order of their ids."""
+        return self.names.names
+
+    # --- prediction ---------------------------------------------------------------------------------------------------
+
+    def predict(self, items: Sequence[Item], asking: Asking = BEST) -> list[TreePrediction]:
+        self.check(asking)
+        return self._predicted(_checked(items), 1)
+
+    def predict_stream(self, items: Iterable[Item], asking: Asking = BEST) -> Iterator[TreePrediction]:
+        self.check(asking)
+        waiting, first = iter(items), 1
+        while block := list(islice(waiting, BLOCK)):
+            yield from self._predicted(block, first)
+            first += len(block)
+
+    def _predicted(self, items: Sequence[Item], first: int) -> list[TreePrediction]:
+        if not items:
+            return []
+        trees = [self.reader.tree_of_item(item, Place("input", first + i)) for i, item in enumerate(items)]
+        shapes = _without_labels([self.reader.shape(tree) for tree in trees])
+        log_probs = self._log_probabilities(shapes)
+        ends = np.cumsum([len(shape.parents) for shape in shapes])[:-1]
+        parts = zip(trees, shapes, np.split(log_probs, ends), strict=True)
+        return [self._prediction(tree, shape, np.exp(own)) for tree, shape, own in parts]
+
+    def _log_probabilities(self, shapes: list[Shape]) -> np.ndarray:
+        """The log-probabilities of every class at every node, tree after tree."""
+        encoded = encode_shapes(shapes, self.reader.tokens(shapes), self.encoding.vocabulary, self.names)
+        size, rows = self.config.evaluation.texts_at_once, np.arange(len(shapes))
+        logits, _ = score_trees(self.model, encoded, rows, "all", size, self.device)
+        return (logits.double() / self.model.temperature.double().cpu()).log_softmax(-1).numpy()
+
+    def _prediction(self, tree: Tree, shape: Shape, probabilities: np.ndarray) -> TreePrediction:
+        best = probabilities.argmax(1)
+        nodes = tuple((self.names.name(int(best[n])), float(probabilities[n, best[n]])) for n in shape.origins)
+        root = dict(zip(self.names.names, probabilities[0].tolist(), strict=True))
+        return TreePrediction(root, relabelled(tree, [name for name, _ in nodes]), nodes)
+
+    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Item]:
+        found = recognise(path, reading.encoding) if reading.format is None else None
+        if (reading.format or (found.format if found else "")) == "brackets":
+            yield from read_brackets(path, encoding=reading.encoding)
+            return
+        if self.reader.model.without_tree == "refuse":
+            raise DataError(f"{path} holds no trees; {NEEDS_TREES}")
+        yield from read_texts(path, reading, self.config.data, self.labels)
+
+    # --- on labelled data ---------------------------------------------------------------------------------------------
+
+    def judge(self, path: Path, reading: Reading = AS_TRAINED) -> JudgedNodes:
+        """Classify the labelled nodes of a file, a block of trees at a time."""
+        tally = Tally()
+        reader = TreeReader(self.reader.model, read_as(self.config.data, reading), self.encoding.tokeniser)
+        trees = reader.trees(path, tally)
+        found, labels, roots, used = [], [], [], 0
+        while block := list(islice(trees, BLOCK)):
+            shapes = []
+            for tree in block:
+                shape = reader.shape(tree)
+                if not any(shape.labels):
+                    tally.drop("without a label", tree.place, " ".join(tree.words()))
+                    continue
+                self._check_labels(shape, tree)
+                shapes.append(shape)
+            if shapes:
+                used += len(shapes)
+                has_label = np.array([label != "" for shape in shapes for label in shape.labels])
+                found.append(self._log_probabilities(_without_labels(shapes))[has_label])
+                labels += [self.names.id(label) for shape in shapes for label in shape.labels if label]
+                roots += [i == 0 for shape in shapes for i, label in enumerate(shape.labels) if label]
+        if not found:
+            raise DataError(f"{path} has no labelled tree to score: {tally.counts(0).sentence('')}")
+        counts = tally.counts(used).sentence("")
+        return JudgedNodes(np.concatenate(found), np.array(labels), np.array(roots), counts)
+
+    def _check_labels(self, shape: Shape, tree: Tree) -> None:
+        for label in shape.labels:
+            if label and label not in self.names:
+                try:
+                    self.names.id(label)
+                except DataError as error:
+                    hint = "" if self.reader.model.nodes == "root" else " (model.nodes = 'root' reads roots alone)"
+                    raise DataError(f"{tree.place}: {error}{hint}") from None
+
+    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+        judged = self.judge(path, reading)
+        lines = tree_report(judged, self.sides, self.names)
+        return Report(tree_scores(judged, self.sides), tree_signatures(judged, self.sides), tuple(lines))
+
+    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+        """The classes of the roots that have one."""
+        roots = self.judge(path, reading).roots
+        return Answers(
+            measure_of(metric or METRICS[0], self.names.names),
+            [(self.names.name(int(j)),) for j in roots.labels],
+            [(self.names.name(int(j)),) for j in roots.log_probs.argmax(1)],
+        )
+
+    # --- for people ---------------------------------------------------------------------------------------------------
+
+    def describe(self, top: int) -> list[str]:
+        n = sum(p.numel() for p in self.model.parameters())
+        return [
+            f"a classifier of trees of kind {self.config.model.kind}: {len(self.names)} classes, "
+            f"{self.encoding.size:,} ids, {n:,} parameters",
+            f"classes: {', '.join(self.names.names)}",
+            f"temperature fitted on dev: {float(self.model.temperature):.3f}",
+        ]
+
+    def write(self, prediction: Any, item: Any, format: str) -> str:
+        tree = prediction.tree
+        text = " ".join(tree.words())
+        if format == "brackets":
+            return to_text(tree)
+        if format == "jsonl":
+            best = sorted(prediction.probabilities.items(), key=lambda one: -one[1])
+            row = {
+                "text": text,
+                "label": prediction.label,
+                "probability": round(prediction.probability, 6),
+                "probabilities": {name: round(p, 6) for name, p in best},
+                "tree": to_text(tree),
+                "nodes": [[label, round(p, 6)] for label, p in prediction.nodes],
+            }
+            return json.dumps(row, ensure_ascii=False)
+        return f"{prediction.label}\t{prediction.probability:.4f}\t{text}" if format == "tsv" else prediction.label
+
+    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+        """The tree with the class of every node. Where the tree came with classes, those that differ are marked."""
+        given = self.reader.tree_of_item(item, Place("input", 1))
+        guess = self.predict([given], asking)[0].tree
+        return draw_tree(guess, reference=given if self._is_labelled(given) else None)
+
+    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+        return tree_text(self.predict([item], asking)[0].tree)
+
+    def _is_labelled(self, tree: Tree) -> bool:
+        waiting = [tree]
+        while waiting:
+            node = waiting.pop()
+            if node.label not in self.names:
+                return False
+            waiting += node.children
+        return True
+
+
+def _without_labels(shapes: list[Shape]) -> list[Shape]:
+    """The same shapes; a prediction does not read what labels they may have."""
+    return [Shape(s.parents, s.words, [""] * len(s.labels), s.origins) for s in shapes]
+
+
+def load_tree_predictor(config: ClassifyConfig, checkpoint: Checkpoint, device: torch.device) -> TreePredictor:
+    """A trained classifier of trees from its checkpoint."""
+    encoding = load_encoding(config, checkpoint.folder)
+    assert isinstance(encoding, TokenEncoding)
+    assert isinstance(config.model, TreeModel)
+    names = Labels.load(checkpoint.folder / LABELS)
+    vectors = blank_vectors(config.model.embedding, encoding.size)
+    model = build_tree_model(config, encoding.size, len(names), vectors)
+    checkpoint.load_into(model)
+    return TreePredictor(config, encoding, names, model, device)
+
+
+def _checked(items: Any) -> Sequence[Item]:
+    if isinstance(items, str | Tree):
+        raise DataError("predict takes a list of trees, and one was given: put it in a list, as in predict([tree])")
+    for i, item in enumerate(items):
+        if not isinstance(item, str | Tree):
+            raise DataError(f"item {i} is neither a tree nor a string but {type(item).__name__}: {item!r}")
+    return items

@@ -1,0 +1,151 @@
+"""How well the nodes of trees are classified: at the root and at all nodes, in all classes and in two. Numpy only.
+
+The fine classes answer the binary question (Socher et al. 2013, section 5): nodes whose right class is neutral are left
+out, the probabilities of the classes of each side are added, and the larger sum is the answer; what goes to neutral
+classes counts for neither side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from catena.data.vocabulary import Labels
+from catena.errors import ConfigError
+from catena.metrics.intervals import wilson_interval
+from catena.registry import did_you_mean
+from catena.tasks.classify.scoring import Judged, report_lines, scores_of
+from catena.tasks.classify.trees.batch import NO_LABEL
+
+STANFORD = ("0", "1", "2", "3", "4")
+STANFORD_SIDES = ("0=negative", "1=negative", "3=positive", "4=positive")
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Two sides of a scale: which classes are on each. Classes on neither are neutral."""
+
+    names: tuple[str, str]
+    classes: tuple[tuple[int, ...], tuple[int, ...]]
+
+    def right(self, labels: np.ndarray) -> np.ndarray:
+        """The side of each class, 0 or 1; ``NO_LABEL`` for neutral ones and for none."""
+        sides = np.full(len(labels), NO_LABEL)
+        for side, classes in enumerate(self.classes):
+            sides[np.isin(labels, classes)] = side
+        return sides
+
+    def chosen(self, log_probs: np.ndarray) -> np.ndarray:
+        """The side of each row that is more probable."""
+        probabilities = np.exp(log_probs)
+        first, second = (probabilities[:, list(classes)].sum(1) for classes in self.classes)
+        return (second > first).astype(np.int64)
+
+
+def sides_of(pairs: Sequence[str], names: Labels) -> Sides | None:
+    """The two sides that a config names, or those of the Stanford trees where the classes are theirs; or none."""
+    if not pairs and names.names == STANFORD:
+        pairs = STANFORD_SIDES
+    if not pairs:
+        return None
+    named: dict[str, list[int]] = {}
+    for pair in pairs:
+        name, side = pair.split("=", 1)
+        if name not in names:
+            raise ConfigError(
+                f"evaluation.binary names the class {name!r}, and the data has none of that name: "
+                f"{did_you_mean(name, names.names)}"
+            )
+        named.setdefault(side, []).append(names.id(name))
+    (first, one), (second, other) = named.items()
+    return Sides((first, second), (tuple(one), tuple(other)))
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedNodes:
+    """Log-probabilities of all labelled nodes with their classes; ``is_root`` says which of them are roots."""
+
+    log_probs: np.ndarray
+    labels: np.ndarray
+    is_root: np.ndarray
+    counts: str = ""
+
+    @property
+    def roots(self) -> Judged:
+        return Judged(self.log_probs[self.is_root], self.labels[self.is_root], self.counts)
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many answers of so many are right."""
+
+    right: int
+    n: int
+    signature: str
+
+    @property
+    def value(self) -> float:
+        return self.right / self.n
+
+
+def shares_of(judged: JudgedNodes, sides: Sides | None) -> dict[str, Share]:
+    """The four accuracies, as far as there is something to count."""
+    found = {}
+    hit = judged.log_probs.argmax(1) == judged.labels if len(judged.labels) else np.zeros(0, bool)
+    everywhere = np.ones(len(hit), bool)
+    counted = {"accuracy": (hit, judged.is_root, "nodes:root"), "node_accuracy": (hit, everywhere, "nodes:all")}
+    if sides is not None:
+        right = sides.right(judged.labels)
+        hit = sides.chosen(judged.log_probs) == right
+        clear = right != NO_LABEL
+        counted["binary_accuracy"] = (hit, clear & judged.is_root, f"nodes:root|{'/'.join(sides.names)}")
+        counted["binary_node_accuracy"] = (hit, clear, f"nodes:all|{'/'.join(sides.names)}")
+    for name, (hits, of, what) in counted.items():
+        if of.any():
+            n = int(of.sum())
+            found[name] = Share(int(hits[of].sum()), n, f"accuracy|{what}|n={n}")
+    return found
+
+
+def tree_scores(judged: JudgedNodes, sides: Sides | None) -> dict[str, float]:
+    """Every score by name. Those of :mod:`catena.tasks.classify.scoring` are of the roots."""
+    scores = {name: share.value for name, share in shares_of(judged, sides).items()}
+    roots = judged.roots
+    if not len(roots.labels):
+        return scores
+    others = scores_of(roots.log_probs, roots.labels, several=False)
+    return scores | {name: value for name, value in others.items() if name != "accuracy"}
+
+
+def tree_signatures(judged: JudgedNodes, sides: Sides | None) -> dict[str, str]:
+    """How each score was made."""
+    n = int(judged.is_root.sum())
+    own = {name: share.signature for name, share in shares_of(judged, sides).items()}
+    return own | (
+        {"macro_f1": f"f1|average:macro|nodes:root|n={n}", "log_loss": f"log-loss|unit:nats|n={n}"} if n else {}
+    )
+
+
+TITLES = {
+    "accuracy": "at the root",
+    "node_accuracy": "at all nodes",
+    "binary_accuracy": "of two, at the root",
+    "binary_node_accuracy": "of two, at all nodes",
+}
+
+
+def tree_report(judged: JudgedNodes, sides: Sides | None, names: Labels) -> list[str]:
+    """The accuracies with their intervals, then what is said of the roots."""
+    lines = []
+    for name, share in shares_of(judged, sides).items():
+        interval = wilson_interval(share.right, share.n)
+        between = f"{interval.low:.4f} to {interval.high:.4f}"
+        lines.append(f"{name} ({TITLES[name]}) {share.value:.4f} (95 % interval {between})   {share.signature}")
+    roots = judged.roots
+    if not len(roots.labels):
+        return [judged.counts, *lines]
+    scores = scores_of(roots.log_probs, roots.labels, several=False)
+    counts, _, *rest = report_lines(roots, scores, names, several=False)
+    return [counts, *lines, *rest]

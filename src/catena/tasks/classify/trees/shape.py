@@ -1,0 +1,110 @@
+"""A tree as a network takes it: the parent, the word and the label of each node.
+
+What the network cannot take is changed, and :attr:`Shape.origins` remembers how:
+
+* A node with more than ``most`` children keeps all but the rest of them, which go under a new node without a label, on
+  the right or on the left, and so on below it: with ``most = 2``, (A b c d) becomes (A b (c d)) or (A (b c) d).
+* Where each node needs two children, a chain of nodes with one child each is one node, with the label of the topmost
+  that has one; all nodes of the chain get its answer. An outer bracket without a label, as in the Penn Treebank, is
+  always taken together with what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from catena.data.examples import Place, Tree
+
+Item = Tree | tuple[Tree, ...]
+"""A node of the tree, or children of one that go under a new node."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Which trees a network takes: at most so many children (None for any number), and chains or not."""
+
+    most: int | None
+    chains: bool
+    right: bool = True
+
+
+@dataclass
+class Shape:
+    """A tree as lists over its nodes; node 0 is the root, children stand behind their parent from left to right.
+
+    ``origins`` holds for each node of the tree as it was read, in the order in which its brackets open, the node that
+    stands for it here.
+    """
+
+    parents: list[int] = field(default_factory=list)
+    words: list[str | None] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    origins: list[int] = field(default_factory=list)
+
+
+def shape_of(tree: Tree, fit: Fit) -> Shape:
+    """The tree as the network takes it. Trees may be deeper than Python's stack, so there is no recursion."""
+    shape = Shape()
+    waiting: list[tuple[Item, int]] = [(tree, -1)]
+    while waiting:
+        item, parent = waiting.pop()
+        node = len(shape.parents)
+        label, word, children = "", None, item if isinstance(item, tuple) else ()
+        if isinstance(item, Tree):
+            shape.origins.append(node)
+            label = item.label
+            while len(item.children) == 1 and (not fit.chains or item.label == ""):
+                item = item.children[0]
+                shape.origins.append(node)
+                label = label or item.label
+            word, children = item.word, item.children
+        shape.parents.append(parent)
+        shape.words.append(word)
+        shape.labels.append(label)
+        waiting += [(below, node) for below in reversed(_parted(children, fit))]
+    return shape
+
+
+def _parted(children: Sequence[Tree], fit: Fit) -> list[Item]:
+    """The children of a node, some of them together where there are too many."""
+    if fit.most is None or len(children) <= fit.most:
+        return list(children)
+    alone = fit.most - 1
+    if fit.right:
+        return [*children[:alone], tuple(children[alone:])]
+    cut = len(children) - alone
+    return [tuple(children[:cut]), *children[cut:]]
+
+
+def relabelled(tree: Tree, labels: Sequence[str]) -> Tree:
+    """The same tree with other labels, given in the order in which its brackets open."""
+    numbered: list[tuple[Tree, str, int]] = []  # node, label, how many nodes stand before its last child's end
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        numbered.append((node, labels[len(numbered)], len(node.children)))
+        waiting += reversed(node.children)
+    done: list[Tree] = []
+    for node, label, n in reversed(numbered):  # children are done before their parent, the leftmost last
+        own = tuple(done.pop() for _ in range(n))
+        done.append(Tree(label, own, node.word, node.place))
+    return done[0]
+
+
+def branching_tree(words: Sequence[str], label: str, place: Place, right: bool) -> Tree:
+    """A binary tree over words that come without one; its root has the label, and no other node has any."""
+    leaves = [Tree("", (), word, place) for word in words]
+    if not leaves:
+        return Tree(label, (), "", place)
+    if len(leaves) == 1:
+        return Tree(label, (), leaves[0].word, place)
+    if right:
+        tree = leaves[-1]
+        for leaf in reversed(leaves[:-1]):
+            tree = Tree("", (leaf, tree), None, place)
+    else:
+        tree = leaves[0]
+        for leaf in leaves[1:]:
+            tree = Tree("", (tree, leaf), None, place)
+    return Tree(label, tree.children, None, place)
