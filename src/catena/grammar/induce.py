@@ -191,7 +191,7 @@ def _instantiated(key: _Key, event: tuple[_Part, ...], options: Induction, names
 
 
 def _word_rules(lexicon: Counter[tuple[Nonterminal, str]], options: Induction) -> Iterator[Rule]:
-    weights: Mapping[tuple[Nonterminal, str], float] = _with_classes(lexicon, options.rare)
+    weights: Mapping[tuple[Nonterminal, str], float | int] = _with_classes(lexicon, options.rare)
     if options.smoothing and options.rare:
         weights = with_likely_tags(weights, _tags_of_classes(lexicon, options.rare), word_classes, options.smoothing)
     for (tag, word), n in weights.items():

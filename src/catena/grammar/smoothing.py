@@ -68,11 +68,11 @@ def _mixed(counter: Counter[E], coarser: Mapping[E, float], kappa: float) -> dic
 
 
 def with_likely_tags(
-    lexicon: Mapping[tuple[T, str], float],
+    lexicon: Mapping[tuple[T, str], float | int],
     tags_of_classes: Mapping[str, Counter[T]],
     classes: Callable[[str], Iterable[str]],
     weight: float,
-) -> dict[tuple[T, str], float]:
+) -> dict[tuple[T, str], float | int]:
     """A lexicon where each word has been seen a further ``weight`` times, with the tags of the words that look alike.
 
     Args:
