@@ -15,6 +15,7 @@ FLOORS = [
     {"attention", "outputs", "grammar", "draw"},
     {"encoders", "decoding"},
     {"lm", "seq2seq", "vectors"},
+    {"transduction"},
     {"training"},
     {"tasks"},
     {"recipes"},

@@ -1,0 +1,180 @@
+r"""Alignments of two strings by units: pieces of the one, of at most a few symbols, with pieces of the other.
+
+A move (a, b) takes a symbols of the source and b of the target. A unit is such a pair of pieces; its key is their ids
+(from 1; 0 where a piece is shorter) as the digits of one number. The units of a corpus stand in a table of hashes.
+
+.. math::  p(x, y) = \sum_{\text{segmentations of } x, y} \prod_{u} p(u)
+
+All numbers are logarithms. Time O(|x| |y| moves) for each pair.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from catena.kernels.ngram_types import DOUBLES, INTS, LONGS, int64, when_needed
+
+FREE = -1
+"""The key of an empty place of a table."""
+
+
+@njit(nogil=True, inline="always")
+def _place(table: Any, key: Any) -> Any:
+    """Where a key stands, or would stand. The size of the table is a power of two."""
+    last = len(table) - 1
+    i = ((key * 0x9E3779B97F4A7C1) >> 20) & last
+    while table[i] != FREE and table[i] != key:
+        i = (i + 1) & last
+    return i
+
+
+@njit(nogil=True, inline="always")
+def _key(x: Any, i: Any, a: Any, y: Any, j: Any, b: Any, base_x: Any, most_x: Any, base_y: Any, most_y: Any) -> Any:
+    """The unit of x[i : i + a] and y[j : j + b]."""
+    key = np.int64(0)
+    for k in range(most_x):
+        key = key * base_x + (x[i + k] if k < a else 0)
+    for k in range(most_y):
+        key = key * base_y + (y[j + k] if k < b else 0)
+    return key
+
+
+@when_needed(INTS, LONGS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS, int64)
+def gathered(
+    xs: Any, x_ends: Any, ys: Any, y_ends: Any, take: Any, give: Any, sizes: Any, table: Any, most: int
+) -> int:
+    """Enter every unit that some segmentation of a pair may use into an empty table; their number.
+
+    Stops with -1 where there are more than ``most``. ``sizes`` are (base of x, longest piece of x, those of y).
+    """
+    n = 0
+    for r in range(len(x_ends)):
+        x0, x1 = (x_ends[r - 1] if r else 0), x_ends[r]
+        y0, y1 = (y_ends[r - 1] if r else 0), y_ends[r]
+        x, y = xs[x0:x1], ys[y0:y1]
+        for i in range(len(x) + 1):
+            for j in range(len(y) + 1):
+                for k in range(len(take)):
+                    a, b = take[k], give[k]
+                    if i + a <= len(x) and j + b <= len(y):
+                        key = _key(x, i, a, y, j, b, sizes[0], sizes[1], sizes[2], sizes[3])
+                        p = _place(table, key)
+                        if table[p] == FREE:
+                            if n == most:
+                                return -1
+                            table[p] = key
+                            n += 1
+    return n
+
+
+@njit(nogil=True)
+def _log_add(a: float, b: float) -> float:
+    if a < b:
+        a, b = b, a
+    return a if b == -np.inf else a + np.log1p(np.exp(b - a))
+
+
+@njit(nogil=True)
+def _fill(x: Any, y: Any, take: Any, give: Any, sizes: Any, table: Any, log_probs: Any, places: Any, alpha: Any) -> Any:
+    """Places of the units of all cells, and the log-sum of all ways to each cell."""
+    n, m, moves = len(x), len(y), len(take)
+    for i in range(n + 1):
+        for j in range(m + 1):
+            total = 0.0 if i == 0 and j == 0 else -np.inf
+            for k in range(moves):
+                a, b = take[k], give[k]
+                if i >= a and j >= b:
+                    key = _key(x, i - a, a, y, j - b, b, sizes[0], sizes[1], sizes[2], sizes[3])
+                    p = _place(table, key)
+                    places[(i * (m + 1) + j) * moves + k] = p
+                    before = alpha[(i - a) * (m + 1) + j - b]
+                    if before > -np.inf and log_probs[p] > -np.inf:
+                        total = _log_add(total, before + log_probs[p])
+            alpha[i * (m + 1) + j] = total
+    return alpha[n * (m + 1) + m]
+
+
+@when_needed(INTS, LONGS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES, int64, int64, DOUBLES, DOUBLES)
+def expected(
+    xs: Any, x_ends: Any, ys: Any, y_ends: Any, take: Any, give: Any, sizes: Any, table: Any, log_probs: Any,
+    low: int, high: int, counts: Any, totals: Any,
+) -> None:  # fmt: skip
+    """Add the expected number of each unit in the pairs low … high - 1; ``totals[r]`` becomes log p of pair r."""
+    room, moves = 0, len(take)
+    for r in range(low, high):
+        n, m = x_ends[r] - (x_ends[r - 1] if r else 0), y_ends[r] - (y_ends[r - 1] if r else 0)
+        room = max(room, (n + 1) * (m + 1))
+    places = np.empty(room * moves, np.int64)
+    alpha, beta = np.empty(room), np.empty(room)
+    for r in range(low, high):
+        x, y = xs[(x_ends[r - 1] if r else 0) : x_ends[r]], ys[(y_ends[r - 1] if r else 0) : y_ends[r]]
+        n, m = len(x), len(y)
+        log_z = totals[r] = _fill(x, y, take, give, sizes, table, log_probs, places, alpha)
+        if log_z == -np.inf:
+            continue
+        for c in range((n + 1) * (m + 1)):
+            beta[c] = -np.inf
+        beta[n * (m + 1) + m] = 0.0
+        for i in range(n, -1, -1):
+            for j in range(m, -1, -1):
+                cell = i * (m + 1) + j
+                onward = beta[cell]
+                if onward == -np.inf or alpha[cell] == -np.inf:
+                    continue
+                for k in range(moves):
+                    a, b = take[k], give[k]
+                    if i >= a and j >= b:
+                        p, before = places[cell * moves + k], (i - a) * (m + 1) + j - b
+                        if alpha[before] > -np.inf and log_probs[p] > -np.inf:
+                            way = log_probs[p] + onward
+                            beta[before] = _log_add(beta[before], way)
+                            counts[p] += np.exp(alpha[before] + way - log_z)
+
+
+@when_needed(INTS, LONGS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES, int64, int64, LONGS, LONGS)
+def best(
+    xs: Any, x_ends: Any, ys: Any, y_ends: Any, take: Any, give: Any, sizes: Any, table: Any, log_probs: Any,
+    low: int, high: int, found: Any, lengths: Any,
+) -> None:  # fmt: skip
+    """The places of the units of the best segmentation of the pairs low … high - 1, and how many there are.
+
+    Those of pair r begin at ``x_ends[r - 1] + y_ends[r - 1]`` of ``found``, for no segmentation has more units than
+    symbols; ``lengths[r]`` is -1 where there is none.
+    """
+    room, moves = 0, len(take)
+    for r in range(low, high):
+        n, m = x_ends[r] - (x_ends[r - 1] if r else 0), y_ends[r] - (y_ends[r - 1] if r else 0)
+        room = max(room, (n + 1) * (m + 1))
+    score, last, by = np.empty(room), np.empty(room, np.int64), np.empty(room, np.int64)
+    for r in range(low, high):
+        x0, y0 = (x_ends[r - 1] if r else 0), (y_ends[r - 1] if r else 0)
+        x, y = xs[x0 : x_ends[r]], ys[y0 : y_ends[r]]
+        n, m = len(x), len(y)
+        for i in range(n + 1):
+            for j in range(m + 1):
+                cell = i * (m + 1) + j
+                score[cell], last[cell] = (0.0 if cell == 0 else -np.inf), -1
+                for k in range(moves):
+                    a, b = take[k], give[k]
+                    if i >= a and j >= b:
+                        p = _place(table, _key(x, i - a, a, y, j - b, b, sizes[0], sizes[1], sizes[2], sizes[3]))
+                        new = score[(i - a) * (m + 1) + j - b] + log_probs[p]
+                        if new > score[cell]:
+                            score[cell], last[cell], by[cell] = new, p, k
+        cell = n * (m + 1) + m
+        if score[cell] == -np.inf:
+            lengths[r] = -1
+            continue
+        count, i, j = 0, n, m
+        while i or j:
+            cell = i * (m + 1) + j
+            found[x0 + y0 + count] = last[cell]
+            i, j = i - take[by[cell]], j - give[by[cell]]
+            count += 1
+        for k in range(count // 2):
+            left, right = x0 + y0 + k, x0 + y0 + count - 1 - k
+            found[left], found[right] = found[right], found[left]
+        lengths[r] = count

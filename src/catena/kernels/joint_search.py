@@ -1,0 +1,287 @@
+r"""Search through a joint n-gram model: all strings of units that read a source, as a pruned lattice.
+
+A node is (place in the source, place in the target if that is given, insertions in a row, history of the n-gram
+model). Its outgoing arcs are units. Nodes are done in the order of places and insertions, so that arcs come out sorted:
+one pass over them gives sums, one pass back the best and summed weights of what follows.
+
+Where the target is given and the beam is infinite, the sum is log p(x, y), exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from catena.kernels.ngram_query import _step
+from catena.kernels.ngram_types import DOUBLES, FLOATS, INTS, LONGS, float64, int64, when_needed
+
+
+@njit(nogil=True, inline="always")
+def _home(nodes: Any, slots: Any, key: Any) -> Any:
+    last = len(slots) - 1
+    i = ((key * 0x9E3779B97F4A7C1) >> 20) & last
+    while slots[i] >= 0 and nodes[slots[i], 4] != key:
+        i = (i + 1) & last
+    return i
+
+
+@njit(nogil=True)
+def _wider(a: Any) -> Any:
+    b = np.empty((2 * a.shape[0], a.shape[1]), a.dtype)
+    b[: a.shape[0]] = a
+    return b
+
+
+@njit(nogil=True)
+def _longer(a: Any) -> Any:
+    b = np.empty(2 * a.shape[0], a.dtype)
+    b[: a.shape[0]] = a
+    return b
+
+
+@njit(nogil=True)
+def _grown(nodes: Any, n: int, size: int) -> Any:
+    """A table of ``size`` places for the keys of nodes."""
+    slots = np.full(size, -1, np.int64)
+    for node in range(n):
+        slots[_home(nodes, slots, nodes[node, 4])] = node
+    return slots
+
+
+@njit(nogil=True)
+def _floor(scores: Any, waiting: Any, n: int, beam: float, most: int) -> float:
+    """The score that a node must have to be followed: within the beam, and among the ``most`` best."""
+    best = -np.inf
+    for k in range(n):
+        best = max(best, scores[waiting[k]])
+    least = best - beam
+    if n > most:
+        own = np.empty(n)
+        for k in range(n):
+            own[k] = scores[waiting[k]]
+        least = max(least, np.partition(own, n - most)[n - most])
+    return least
+
+
+@njit(nogil=True, inline="always")
+def _fits(target: Any, j: Any, units: Any, u: Any, written: Any) -> Any:
+    """Whether what a unit writes is what stands at place j of the target."""
+    low, high = units[u, 1], units[u, 2]
+    if j + high - low > len(target):
+        return False
+    for k in range(low, high):  # noqa: SIM110  (compiled code has no generators)
+        if target[j + k - low] != written[k]:
+            return False
+    return True
+
+
+@njit(nogil=True)
+def _expanded(
+    histories: Any, histories_f: Any, slots_lm: Any, slots_lm_f: Any, begin: Any, units: Any, written: Any,
+    candidates: Any, n: Any, target: Any, given: Any, insertions: Any, beam: Any, most: Any, skip: Any,
+) -> Any:  # fmt: skip
+    """Nodes (place, place in the target, insertions, history, key), their Viterbi scores, arcs (from, to, unit) and
+    their weights; the outgoing arcs of a node lie between ``firsts[node]`` and ``lasts[node]``."""
+    m, width = len(target) if given else 0, insertions + 1
+    n_states = len(histories) // 4
+    nodes, scores = np.empty((64, 5), np.int64), np.empty(64)
+    nexts, firsts, lasts = np.empty(64, np.int64), np.zeros(64, np.int64), np.zeros(64, np.int64)
+    heads = np.full((n + 1) * width, -1, np.int64)
+    tops = np.full(n + 1, -np.inf)
+    arcs, weights = np.empty((256, 3), np.int64), np.empty(256)
+    slots = np.full(128, -1, np.int64)
+    nodes[0, 0] = nodes[0, 1] = nodes[0, 2] = 0
+    nodes[0, 3] = nodes[0, 4] = begin
+    slots[_home(nodes, slots, nodes[0, 4])] = 0
+    scores[0], nexts[0], heads[0], tops[0] = 0.0, -1, 0, 0.0
+    n_nodes, n_arcs = 1, 0
+    waiting = np.empty(64, np.int64)
+    for bucket in range((n + 1) * width):
+        i, ins = bucket // width, bucket % width
+        count, node = 0, heads[bucket]
+        while node >= 0:
+            if count == len(waiting):
+                waiting = _longer(waiting)
+            waiting[count] = node
+            count += 1
+            node = nexts[node]
+        least = max(_floor(scores, waiting, count, beam, most), tops[i] - beam)
+        for w in range(count):
+            node = waiting[w]
+            firsts[node] = lasts[node] = n_arcs
+            if scores[node] < least:
+                continue
+            j, history, score = nodes[node, 1], nodes[node, 3], scores[node]
+            for c in range(candidates.shape[0]):
+                if candidates[c, 0] != i:
+                    continue
+                a = candidates[c, 1]
+                if a == 0 and ins == insertions:
+                    continue
+                for u in range(candidates[c, 2], candidates[c, 3]):
+                    if given and not _fits(target, j, units, u, written):
+                        continue
+                    if units[u, 0] < 0:  # a symbol that no unit reads: passed over at a price
+                        after, weight = history, skip
+                    else:
+                        after, log_prob = _step(histories, histories_f, slots_lm, slots_lm_f, history, units[u, 0], 0)
+                        weight = np.float64(log_prob)
+                    new = score + weight
+                    if not new > -np.inf or new < tops[i + a] - beam:
+                        continue
+                    tops[i + a] = max(tops[i + a], new)
+                    there = j + units[u, 2] - units[u, 1] if given else 0
+                    bin = (i + a) * width + (ins + 1 if a == 0 else 0)
+                    key = (np.int64(bin) * (m + 1) + there) * n_states + after
+                    place = _home(nodes, slots, key)
+                    to = slots[place]
+                    if to < 0:
+                        if n_nodes == len(nodes):
+                            nodes, scores, nexts = _wider(nodes), _longer(scores), _longer(nexts)
+                            firsts, lasts = _longer(firsts), _longer(lasts)
+                        to = n_nodes
+                        nodes[to, 0], nodes[to, 1], nodes[to, 2] = i + a, there, ins + 1 if a == 0 else 0
+                        nodes[to, 3], nodes[to, 4] = after, key
+                        scores[to], nexts[to], heads[bin] = new, heads[bin], to
+                        firsts[to] = lasts[to] = 0
+                        slots[place] = to
+                        n_nodes += 1
+                        if 2 * n_nodes > len(slots):
+                            slots = _grown(nodes, n_nodes, 2 * len(slots))
+                    elif new > scores[to]:
+                        scores[to] = new
+                    if n_arcs == len(arcs):
+                        arcs, weights = _wider(arcs), _longer(weights)
+                    arcs[n_arcs, 0], arcs[n_arcs, 1], arcs[n_arcs, 2] = node, to, u
+                    weights[n_arcs] = weight
+                    n_arcs += 1
+            lasts[node] = n_arcs
+    return nodes[:n_nodes], arcs[:n_arcs], weights[:n_arcs], firsts[:n_nodes], lasts[:n_nodes]
+
+
+@njit(nogil=True)
+def _log_add(a: float, b: float) -> float:
+    if a < b:
+        a, b = b, a
+    return a if b == -np.inf else a + np.log1p(np.exp(b - a))
+
+
+@njit(nogil=True)
+def _ends(
+    histories: Any, histories_f: Any, slots_lm: Any, slots_lm_f: Any, nodes: Any, n: Any, m: Any, end: Any
+) -> Any:
+    """The weight of ending in each node."""
+    finals = np.full(len(nodes), -np.inf)
+    for node in range(len(nodes)):
+        if nodes[node, 0] == n and nodes[node, 1] == m:
+            _, log_prob = _step(histories, histories_f, slots_lm, slots_lm_f, nodes[node, 3], end, 0)
+            finals[node] = log_prob
+    return finals
+
+
+@njit(nogil=True)
+def _pushed(heap_f: Any, heap: Any, size: int, f: float, entry: int) -> int:
+    i = size
+    while i > 0 and heap_f[(i - 1) // 2] < f:
+        heap_f[i], heap[i] = heap_f[(i - 1) // 2], heap[(i - 1) // 2]
+        i = (i - 1) // 2
+    heap_f[i], heap[i] = f, entry
+    return size + 1
+
+
+@njit(nogil=True)
+def _popped(heap_f: Any, heap: Any, size: int) -> int:
+    """Take the greatest off; it is left at place ``size - 1``."""
+    f, entry = heap_f[0], heap[0]
+    size -= 1
+    last_f, last = heap_f[size], heap[size]
+    i = 0
+    while 2 * i + 1 < size:
+        child = 2 * i + 1
+        if child + 1 < size and heap_f[child + 1] > heap_f[child]:
+            child += 1
+        if heap_f[child] <= last_f:
+            break
+        heap_f[i], heap[i] = heap_f[child], heap[child]
+        i = child
+    heap_f[i], heap[i] = last_f, last
+    heap_f[size], heap[size] = f, entry
+    return size
+
+
+@when_needed(
+    INTS, FLOATS, INTS, FLOATS, int64, int64, LONGS, INTS, LONGS, int64, INTS, int64, int64, float64, int64, float64,
+    int64, LONGS, LONGS, DOUBLES,
+)  # fmt: skip
+def searched(
+    histories: Any, histories_f: Any, slots_lm: Any, slots_lm_f: Any, begin: int, end: int, flat_units: Any,
+    written: Any, flat_candidates: Any, n: int, target: Any, given: int, insertions: int, beam: float, most: int,
+    skip: float, wanted: int, found: Any, lengths: Any, scores: Any,
+) -> tuple[int, float]:  # fmt: skip
+    """The ``wanted`` best strings of units that read a source of n symbols, and the log-sum of all in the lattice.
+
+    ``flat_units`` are rows (id in the n-gram model or -1, begin and end of what is written); ``flat_candidates`` rows
+    (place, symbols read, first and last unit). Units of path k are written to ``found``, one path after another,
+    ``lengths[k]`` of them. Returns the number of paths and the sum. A* with exact weights of what follows.
+    """
+    units, candidates = flat_units.reshape(-1, 3), flat_candidates.reshape(-1, 4)
+    nodes, arcs, weights, firsts, lasts = _expanded(
+        histories, histories_f, slots_lm, slots_lm_f, begin, units, written, candidates, n, target, given,
+        insertions, beam, most, skip,
+    )  # fmt: skip
+    m = len(target) if given else 0
+    finals = _ends(histories, histories_f, slots_lm, slots_lm_f, nodes, n, m, end)
+    sums, onward = finals.copy(), finals.copy()
+    for k in range(len(arcs) - 1, -1, -1):
+        a, b = arcs[k, 0], arcs[k, 1]
+        if sums[b] > -np.inf:
+            sums[a] = _log_add(sums[a], weights[k] + sums[b])
+            onward[a] = max(onward[a], weights[k] + onward[b])
+    if onward[0] == -np.inf or wanted == 0:
+        return 0, sums[0]
+    # An entry of the search is a path from the beginning: (node, entry before, arc), and its weight so far. The
+    # node is -1 where the path has ended.
+    entries, so_far = np.empty((256, 3), np.int64), np.empty(256)
+    heap_f, heap = np.empty(256), np.empty(256, np.int64)
+    entries[0, 0], entries[0, 1], entries[0, 2], so_far[0] = 0, -1, -1, 0.0
+    n_entries, size = 1, _pushed(heap_f, heap, 0, onward[0], 0)
+    paths, at = 0, 0
+    while size and paths < wanted:
+        size = _popped(heap_f, heap, size)
+        entry = heap[size]
+        node = entries[entry, 0]
+        if node < 0:
+            count, back = 0, entries[entry, 1]
+            while entries[back, 2] >= 0:
+                count += 1
+                back = entries[back, 1]
+            if at + count > len(found):
+                break
+            back = entries[entry, 1]
+            for k in range(count):
+                found[at + count - 1 - k] = arcs[entries[back, 2], 2]
+                back = entries[back, 1]
+            lengths[paths], scores[paths] = count, so_far[entry]
+            at += count
+            paths += 1
+            continue
+        more = lasts[node] - firsts[node] + 1
+        while n_entries + more > len(entries):
+            entries, so_far = _wider(entries), _longer(so_far)
+        while size + more > len(heap):
+            heap_f, heap = _longer(heap_f), _longer(heap)
+        if finals[node] > -np.inf:
+            entries[n_entries, 0], entries[n_entries, 1], entries[n_entries, 2] = -1, entry, -1
+            so_far[n_entries] = so_far[entry] + finals[node]
+            size = _pushed(heap_f, heap, size, so_far[n_entries], n_entries)
+            n_entries += 1
+        for k in range(firsts[node], lasts[node]):
+            to = arcs[k, 1]
+            if onward[to] > -np.inf:
+                entries[n_entries, 0], entries[n_entries, 1], entries[n_entries, 2] = to, entry, k
+                so_far[n_entries] = so_far[entry] + weights[k]
+                size = _pushed(heap_f, heap, size, so_far[n_entries] + onward[to], n_entries)
+                n_entries += 1
+    return paths, sums[0]

@@ -1,0 +1,69 @@
+r"""Edit distance (Levenshtein 1966) and the error rates made of it.
+
+.. math::  \text{word error} = \frac{\#\{i : \hat y_i \notin Y_i\}}{n}, \qquad
+           \text{symbol error} = \frac{\sum_i d(\hat y_i, y_i^*)}{\sum_i |y_i^*|}
+
+An example may have several references Y: it is right if it meets one of them, and its distance is that to the nearest,
+y*: the one with the fewest edits for each of its symbols. Strings are sequences of anything: characters, phonemes,
+words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from catena.errors import DataError
+from catena.metrics.measure import Measure, Score, as_pairs, mean_score, mean_statistics
+
+Symbols = Sequence[Hashable]
+References = Sequence[Symbols]
+
+
+def edit_distance(a: Symbols, b: Symbols) -> int:
+    """The fewest insertions, deletions and substitutions that turn one string into the other. Time O(|a| |b|)."""
+    while a and b and a[-1] == b[-1]:
+        a, b = a[:-1], b[:-1]
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, start=1):
+        above, row[0] = row[0], i
+        for j, y in enumerate(b, start=1):
+            above, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above + (x != y))
+    return row[-1]
+
+
+def nearest(prediction: Symbols, references: References) -> tuple[int, int]:
+    """(edits, length) of the reference that needs the fewest edits for its length; the shorter one of equals."""
+    if not references:
+        raise DataError("an example without a reference has no distance to it: give at least one")
+    listed = [(edit_distance(prediction, reference), len(reference)) for reference in references]
+    return min(listed, key=lambda pair: (pair[0] / max(pair[1], 1), pair))
+
+
+def _error_statistics(references: Sequence[References], predictions: Sequence[Symbols]) -> np.ndarray:
+    right, given = as_pairs("word error", references, predictions)
+    wrong = [tuple(y) not in {tuple(r) for r in listed} for listed, y in zip(right, given, strict=True)]
+    return mean_statistics([float(x) for x in wrong])
+
+
+def _edit_statistics(references: Sequence[References], predictions: Sequence[Symbols]) -> np.ndarray:
+    right, given = as_pairs("symbol error", references, predictions)
+    return np.array([nearest(y, listed) for listed, y in zip(right, given, strict=True)], np.float64)
+
+
+WORD_ERROR = Measure("word_error|references:any", _error_statistics, mean_score)
+"""The share of examples whose prediction is none of the references."""
+
+SYMBOL_ERROR = Measure("symbol_error|references:nearest", _edit_statistics, mean_score)
+"""Edits to the nearest references over their length: phoneme error, character error."""
+
+
+def word_error(references: Sequence[References], predictions: Sequence[Symbols]) -> Score:
+    """The share of predictions that are none of their references."""
+    return WORD_ERROR(references, predictions)
+
+
+def symbol_error(references: Sequence[References], predictions: Sequence[Symbols]) -> Score:
+    """Edits to the nearest references over their length."""
+    return SYMBOL_ERROR(references, predictions)

@@ -1,0 +1,179 @@
+r"""Units of two alphabets, learnt from pairs of strings by expectation maximisation.
+
+.. math::  p(x, y) = \sum_{u_1 \dots u_k\,:\,x, y} \prod_i p(u_i)
+
+A unit is a piece of the source with a piece of the target, as ``ph`` with ``F``. Jiampojamarn et al. (2007), section 2;
+Bisani & Ney (2008), section 3. Knows ids, from 1, and no symbols.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catena.errors import DataError, LimitError
+from catena.kernels.joint_align import FREE, best, expected, gathered
+from catena.kernels.threads import in_row_blocks
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+Piece = tuple[int, ...]
+Unit = tuple[Piece, Piece]
+"""(ids of the source, ids of the target); one of the two may be empty."""
+
+MOST_UNITS = 40_000_000
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Which pieces a unit may pair.
+
+    Args:
+        source: the most symbols of the source in a unit.
+        target: the most symbols of the target.
+        both: whether a unit may have several of both.
+        deletions: whether a symbol of the source may stand alone.
+        insertions: whether a symbol of the target may stand alone.
+    """
+
+    source: int = 2
+    target: int = 2
+    both: bool = False
+    deletions: bool = True
+    insertions: bool = False
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """All (symbols of the source, symbols of the target)."""
+        sizes = itertools.product(range(1, self.source + 1), range(1, self.target + 1))
+        found = [(a, b) for a, b in sizes if self.both or a == 1 or b == 1]
+        return [*found, *[(1, 0)] * self.deletions, *[(0, 1)] * self.insertions]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs of strings as flat arrays; those of pair r end at ``x_ends[r]`` and ``y_ends[r]``."""
+
+    xs: Ints
+    x_ends: Longs
+    ys: Ints
+    y_ends: Longs
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Pairs:
+        ends = [np.cumsum([len(pair[side]) for pair in pairs], dtype=np.int64) for side in (0, 1)]
+        flat = [np.fromiter((id for pair in pairs for id in pair[side]), np.int32) for side in (0, 1)]
+        return cls(flat[0], ends[0], flat[1], ends[1])
+
+    def __len__(self) -> int:
+        return len(self.x_ends)
+
+
+class Aligner:
+    """The probabilities of units, and alignments by them.
+
+    Args:
+        pairs: what units are learnt from. Every one that some segmentation of a pair may use is known.
+        moves: which pieces units may pair.
+    """
+
+    def __init__(self, pairs: Pairs, moves: Moves) -> None:
+        if len(pairs) == 0:
+            raise DataError("units are learnt from pairs of strings, and there are none")
+        self.pairs, self.moves = pairs, moves
+        self._bases = [int(ids.max(initial=0)) + 1 for ids in (pairs.xs, pairs.ys)]
+        if self._bases[0] ** moves.source * self._bases[1] ** moves.target >= 2**62:
+            raise LimitError(
+                f"units of up to {moves.source} of {self._bases[0] - 1:,} and {moves.target} of {self._bases[1] - 1:,} "
+                f"symbols are too many to be numbered: make units shorter"
+            )
+        take, give = zip(*moves.pairs(), strict=True)
+        self._moves = (np.array(take, np.int64), np.array(give, np.int64))
+        self._sizes = np.array([self._bases[0], moves.source, self._bases[1], moves.target], np.int64)
+        self.table = self._gathered()
+        known = self.table != FREE
+        self.log_probs: Doubles = np.where(known, -np.log(known.sum()), -np.inf)
+
+    def _gathered(self) -> Longs:
+        size = 1 << 16
+        while size <= 2 * MOST_UNITS:
+            table = np.full(size, FREE, np.int64)
+            if gathered(*self._arrays, table, size // 2) >= 0:
+                return table
+            size *= 4
+        raise LimitError(f"there are more than {MOST_UNITS:,} units: make units shorter, or take fewer pairs")
+
+    @property
+    def _arrays(self) -> tuple[Ints, Longs, Ints, Longs, Longs, Longs, Longs]:
+        p = self.pairs
+        return p.xs, p.x_ends, p.ys, p.y_ends, *self._moves, self._sizes
+
+    def log_likelihoods(self) -> Doubles:
+        """log p(x, y) of each pair; -inf where no segmentation is possible."""
+        return self._expected()[1]
+
+    def step(self) -> float:
+        """One round of expectation maximisation. The log-likelihood of all pairs that can be aligned, before it."""
+        counts, totals = self._expected()
+        if not counts.sum() > 0:
+            raise DataError(
+                "no pair can be aligned: the targets are too long or too short for units of "
+                f"{self.moves.source} and {self.moves.target} symbols. Allow longer units, deletions or insertions"
+            )
+        with np.errstate(divide="ignore"):
+            self.log_probs = np.log(counts / counts.sum())
+        return float(totals[np.isfinite(totals)].sum())
+
+    def _expected(self) -> tuple[Doubles, Doubles]:
+        totals = np.full(len(self.pairs), -np.inf)
+        shares: list[Doubles] = []
+
+        def run(low: int, high: int) -> None:
+            own = np.zeros(len(self.table))
+            expected(*self._arrays, self.table, self.log_probs, low, high, own, totals)
+            shares.append(own)
+
+        work = int(np.diff(self.pairs.x_ends, prepend=0) @ np.diff(self.pairs.y_ends, prepend=0)) * 100
+        in_row_blocks(run, len(self.pairs), work)
+        return np.sum(shares, axis=0), totals
+
+    def best(self, penalty: float = 1.0) -> list[list[Unit] | None]:
+        """The best segmentation of each pair into units; None where there is none.
+
+        ``penalty`` weighs the length of units: log p(u) is multiplied by the length of the longer piece, to this
+        power. Without it (0), long units, of which few are needed, win over short ones that say as much.
+        """
+        lengths = np.empty(len(self.pairs), np.int64)
+        found = np.empty(len(self.pairs.xs) + len(self.pairs.ys), np.int64)
+        units = self.units()
+        weights = np.full(len(self.table), -np.inf)
+        for place, (x, y) in units.items():
+            weights[place] = self.log_probs[place] * max(len(x), len(y)) ** penalty
+        work = int(np.diff(self.pairs.x_ends, prepend=0) @ np.diff(self.pairs.y_ends, prepend=0)) * 50
+        run = lambda low, high: best(*self._arrays, self.table, weights, low, high, found, lengths)  # noqa: E731
+        in_row_blocks(run, len(self.pairs), work)
+        starts = np.concatenate(([0], self.pairs.x_ends + self.pairs.y_ends)).tolist()
+        return [
+            None if n < 0 else [units[place] for place in found[start : start + n].tolist()]
+            for start, n in zip(starts, lengths.tolist(), strict=False)
+        ]
+
+    def units(self) -> dict[int, Unit]:
+        """The units with a probability above 0, by their places."""
+        places = np.flatnonzero((self.table != FREE) & (self.log_probs > -np.inf))
+        digits = self.table[places]
+        columns: list[Longs] = []
+        for base, most in ((self._bases[1], self.moves.target), (self._bases[0], self.moves.source)):
+            for _ in range(most):
+                columns.append(digits % base)
+                digits = digits // base
+        rows = np.stack(columns[::-1], axis=-1).tolist() if len(places) else []
+        cut = self.moves.source
+        return {
+            place: (tuple(s for s in row[:cut] if s), tuple(t for t in row[cut:] if t))
+            for place, row in zip(places.tolist(), rows, strict=True)
+        }

@@ -1,0 +1,214 @@
+r"""Joint-sequence models: n-grams of units that read a piece of the source and write a piece of the target.
+
+.. math::  p(x, y) = \sum_{u_1 \dots u_k\,:\,x, y} \prod_i p(u_i \mid u_{i-n+1} \dots u_{i-1}), \qquad
+           \hat y = \arg\max_y p(x, y)
+
+Bisani & Ney (2008). Units come from alignments (:mod:`catena.transduction.alignment`), n-grams from
+:mod:`catena.lm.ngram`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from catena.data.vocabulary import Vocabulary
+from catena.errors import DataError
+from catena.kernels.joint_search import searched
+from catena.lm.base import SPECIALS
+from catena.lm.ngram.model import NgramModel
+from catena.transduction.alignment import Aligner, Ints, Longs, Moves, Pairs, Unit
+from catena.transduction.alphabet import Alphabet, written
+from catena.transduction.found import Found, Link
+
+Tokens = Sequence[str]
+SKIP = -25.0
+"""log of the price of passing over a symbol that no unit can read where it stands."""
+BEAM, MOST = 12.0, 400
+"""Nats below the best, and nodes at one place of the source, that are followed."""
+NONE = np.empty(0, np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class JointModel:
+    """n-grams of units.
+
+    Args:
+        source: the symbols that are read.
+        target: the symbols that are written.
+        units: ``units[i]`` is what word ``i`` of the n-gram model reads and writes, specials left out.
+        ngrams: the model of units.
+        insertions: how many units in a row may read nothing.
+    """
+
+    source: Alphabet
+    target: Alphabet
+    units: tuple[Unit, ...]
+    ngrams: NgramModel
+    insertions: int = 0
+
+    @classmethod
+    def train(
+        cls,
+        pairs: Sequence[tuple[Tokens, Tokens]],
+        order: int = 8,
+        moves: Moves = Moves(),  # noqa: B008
+        rounds: int = 10,
+        penalty: float = 1.0,
+        estimator: str = "modified-kneser-ney",
+        insertions: int = 2,
+    ) -> JointModel:
+        """Align pairs of strings by expectation maximisation, and count the n-grams of their best alignments."""
+        source, target = (Alphabet.of(pair[side] for pair in pairs) for side in (0, 1))
+        aligner = Aligner(Pairs.of([(source.ids(x), target.ids(y)) for x, y in pairs]), moves)
+        for _ in range(rounds):
+            aligner.step()
+        found = [units for units in aligner.best(penalty) if units is not None]
+        return cls.counted(source, target, found, order, estimator, insertions if moves.insertions else 0)
+
+    @classmethod
+    def counted(
+        cls,
+        source: Alphabet,
+        target: Alphabet,
+        alignments: Sequence[Sequence[Unit]],
+        order: int,
+        estimator: str = "modified-kneser-ney",
+        insertions: int = 0,
+    ) -> JointModel:
+        """The model of pairs that are cut into units."""
+        counts = Counter(unit for units in alignments for unit in units)
+        units = tuple(sorted(counts))
+        names = [_name(unit, source, target) for unit in units]
+        vocabulary = Vocabulary(names, [counts[unit] for unit in units], SPECIALS)
+        ids = {unit: vocabulary.ids([name])[0] for unit, name in zip(units, names, strict=True)}
+        sentences = [[ids[unit] for unit in alignment] for alignment in alignments]
+        ngrams = NgramModel.train_ids(sentences, vocabulary, order, estimator)
+        return cls(source, target, units, ngrams, insertions)
+
+    # --- tables for the search ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _tables(self) -> tuple[Longs, Ints, dict[tuple[int, ...], tuple[int, int]]]:
+        """Rows of units sorted by what they read, what they write, and the rows of each piece of a source.
+
+        The last row is the unit that passes over a symbol.
+        """
+        first = len(self.ngrams.vocabulary) - len(self.units)
+        order = sorted(range(len(self.units)), key=lambda i: self.units[i])
+        rows: list[tuple[int, int, int]] = []
+        text: list[int] = []
+        pieces: dict[tuple[int, ...], tuple[int, int]] = {}
+        for row, i in enumerate(order):
+            x, y = self.units[i]
+            rows.append((first + i, len(text), len(text) + len(y)))
+            text += y
+            pieces[x] = (pieces.get(x, (row, row))[0], row + 1)
+        rows.append((-1, len(text), len(text)))
+        return np.array(rows, np.int64).ravel(), np.array(text, np.int32), pieces
+
+    @cached_property
+    def _row_units(self) -> list[Unit]:
+        return sorted(self.units)
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(len(x) for x, _ in self.units)
+
+    def _candidates(self, ids: Sequence[int], skips: bool) -> Longs:
+        """Rows (place, symbols read, first unit, last unit) of all pieces of a source that units read."""
+        _, _, pieces = self._tables
+        last, rows = len(self.units), []
+        for i in range(len(ids) + 1):
+            for a in range(0 if self.insertions else 1, min(self._longest, len(ids) - i) + 1):
+                if tuple(ids[i : i + a]) in pieces:
+                    rows.append((i, a, *pieces[tuple(ids[i : i + a])]))
+            if skips and i < len(ids):
+                rows.append((i, 1, last, last + 1))
+        return np.array(rows, np.int64).reshape(-1)
+
+    def _search(
+        self, x: Sequence[int], y: Sequence[int] | None, wanted: int, beam: float, most: int, skips: bool
+    ) -> tuple[list[tuple[list[int], float]], float]:
+        """Paths as (rows of units, score), best first, and the log-sum of the lattice."""
+        packed, (rows, text, _) = self.ngrams.packed, self._tables
+        room = max(1, wanted) * (len(x) + (len(x) + 1) * self.insertions)
+        found, lengths, scores = np.empty(room, np.int64), np.empty(max(1, wanted), np.int64), np.empty(max(1, wanted))
+        n, total = searched(
+            *packed._arrays, int(self.ngrams.start(1)[0]), self.ngrams.end, rows, text, self._candidates(x, skips),
+            len(x), NONE if y is None else np.array(y, np.int32), int(y is not None), self.insertions, beam, most,
+            SKIP, wanted, found, lengths, scores,
+        )  # fmt: skip
+        ends = np.cumsum(lengths[:n]).tolist()
+        starts = [0, *ends]
+        return [(found[a:b].tolist(), s) for a, b, s in zip(starts, ends, scores[:n].tolist(), strict=False)], total
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def log_prob(self, x: Tokens, y: Tokens) -> float:
+        """log p(x, y), summed over all alignments; -inf where there is none."""
+        ids, wanted = self.source.ids(x), self.target.ids(y)
+        if 0 in ids or 0 in wanted:
+            return -math.inf
+        return self._search(ids, wanted, 0, math.inf, 1 << 30, False)[1]
+
+    def align(self, x: Tokens, y: Tokens) -> tuple[Link, ...] | None:
+        """The best alignment of a pair; None where there is none."""
+        ids, wanted = self.source.ids(x), self.target.ids(y)
+        if 0 in ids or 0 in wanted:
+            return None
+        paths, _ = self._search(ids, wanted, 1, math.inf, 1 << 30, False)
+        return self._links(x, list(range(len(ids))), paths[0][0]) if paths else None
+
+    def search(
+        self, x: Tokens, nbest: int = 1, paths: int | None = None, beam: float = BEAM, most: int = MOST
+    ) -> list[Found]:
+        """The best targets of a source, each with log p(y | x) and the best of its alignments.
+
+        Alignments of one target are added up, as far as they are among the ``paths`` best (by default 10 and 10 for
+        each target that is wanted); with ``paths=1`` there is nothing to add, and the one best alignment decides.
+        p(x), which p(x, y) is divided by, is the sum of all that is within the ``beam``. Symbols that the model does
+        not know are passed over.
+        """
+        if nbest < 1:
+            raise DataError(f"nbest must be at least 1, but it is {nbest}")
+        ids = self.source.ids(x)
+        places = [i for i, id in enumerate(ids) if id]
+        known = [ids[i] for i in places]
+        wanted = paths or 10 + 10 * nbest
+        listed, total = self._search(known, None, wanted, beam, most, False)
+        if not listed:
+            listed, total = self._search(known, None, wanted, beam, most, True)
+        merged: dict[tuple[str, ...], tuple[float, list[int]]] = {}
+        for rows, score in listed:
+            y = self.target.spelled(id for row in rows for id in self._unit(row)[1])
+            before, best = merged.get(y, (-math.inf, rows))
+            merged[y] = (float(np.logaddexp(before, score)), best)
+        ranked = sorted(merged.items(), key=lambda item: -item[1][0])[:nbest]
+        return [Found(y, score - total, self._links(x, places, rows)) for y, (score, rows) in ranked]
+
+    def _unit(self, row: int) -> Unit:
+        return self._row_units[row] if row < len(self.units) else ((1,), ())
+
+    def _links(self, x: Tokens, places: Sequence[int], rows: Iterable[int]) -> tuple[Link, ...]:
+        """The units of a path over the known symbols of a source, the unknown ones between them."""
+        links, at, i = [], 0, 0
+        for row in rows:
+            read, wrote = self._unit(row)
+            end = places[at + len(read) - 1] + 1 if read else i
+            begin = places[at] if read else i
+            links += [Link((x[k],), ()) for k in range(i, begin)]
+            links.append(Link(tuple(x[begin:end]), self.target.spelled(wrote)))
+            at, i = at + len(read), end
+        return (*links, *(Link((symbol,), ()) for symbol in x[i:]))
+
+
+def _name(unit: Unit, source: Alphabet, target: Alphabet) -> str:
+    """``p+h|F``; a side without symbols is ``_``."""
+    sides = ((source, unit[0]), (target, unit[1]))
+    return "|".join("+".join(written(s) for s in alphabet.spelled(ids)) or "_" for alphabet, ids in sides)
