@@ -181,7 +181,7 @@ def _vanished(x: Any, weight: Any) -> bool:
 
 
 @called()
-def _forward(
+def forward_rows(
     emissions: Any, entry: Any, end: Any, moves: Any, matrix: Any, rows: Any, table: int, stride: int,
     each_edge: int, lengths: Any, keep: int, log_z: Any, verdict: Any, a: Any, onward: Any, norms: Any,
     sum_least: Any, total_least: Any,
@@ -230,7 +230,7 @@ def _forward(
 
 
 @called(SUMS)
-def _backward(
+def backward_rows(
     matrix_t: Any, rows: Any, table: int, stride: int, lengths: Any, verdict: Any, a: Any, chances: Any, onward: Any,
     norms: Any, most: Any,
 ) -> None:  # fmt: skip
@@ -300,12 +300,12 @@ def sum_rows(
         rows = order[first : first + m]
         first += m
         table *= t_most if stride else 1
-        _forward(
+        forward_rows(
             emissions, entry, end, moves, matrix, rows, table, stride, each_edge, lengths, keep, log_z,
             verdict, a, onward, norms, sum_least, total_least,
         )  # fmt: skip
         if keep == BOTH_WAYS:
-            _backward(matrix_t, rows, table, stride, lengths, verdict, a, chances, onward, norms, most)
+            backward_rows(matrix_t, rows, table, stride, lengths, verdict, a, chances, onward, norms, most)
         for i in range(m):
             r = rows[i]
             exact[r] = verdict[i] != INEXACT

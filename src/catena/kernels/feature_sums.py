@@ -1,0 +1,255 @@
+"""Log-linear taggers on sparse features: sums of log Z and expected counts over sentences, in one pass.
+
+The features of token ``i`` are ``ids[token_first[i] : token_first[i + 1]]``; feature ``f`` has a weight for each of
+the tags ``pair_tag[pair_first[f] : pair_first[f + 1]]``, and the score of a tag at a token is the sum of those of the
+token's features. Scores are made, summed over and turned into expected counts for four sentences at a time, so that
+nothing as large as the text is ever held. What the sums are over is the caller's choice: whole sequences of tags
+(:func:`sum_chains`), or the tags of each token by itself, given the right tag before it or nothing
+(:func:`sum_tokens`).
+
+The loops over chains are those of :mod:`catena.kernels.chain_loops`. Knows nothing of words, likelihoods or penalties.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import boolean, float64, int32, int64, types
+
+from catena.kernels.chain_loops import FINE, INEXACT, LIMITS, backward_rows, forward_rows, greatest
+from catena.kernels.compiled import SUMS, called, inlined
+from catena.kernels.lattice_graph import when_needed
+from catena.kernels.vector_math import exp_less
+
+INTS, LONGS = types.Array(int32, 1, "C"), types.Array(int64, 1, "C")
+NUMBERS, NUMBERS2, NUMBERS3 = (types.Array(float64, n, "C") for n in (1, 2, 3))
+FLAGS = types.Array(boolean, 1, "C")
+
+TOGETHER = 4
+SUM_LEAST, TOTAL_LEAST, MOST = LIMITS[np.dtype(np.float64)]
+BOTH_WAYS = 2
+
+
+@inlined()
+def score_token(
+    i: int, token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, weights: Any, r: int, t: int, scores: Any
+) -> None:
+    """``scores[r, t]`` = the sums of the weights of token ``i``'s features."""
+    k = scores.shape[2]
+    for q in range(k):
+        scores[r, t, q] = 0.0
+    for j in range(token_first[i], token_first[i + 1]):
+        low, high = pair_first[ids[j]], pair_first[ids[j] + 1]
+        if high - low == k:  # every tag has a weight, in order
+            for q in range(k):
+                scores[r, t, q] += weights[low + q]
+        else:
+            for p in range(low, high):
+                scores[r, t, pair_tag[p]] += weights[p]
+
+
+@inlined()
+def spread_token(
+    i: int, token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, chances: Any, r: int, t: int, counts: Any
+) -> None:
+    """Add ``chances[r, t]`` to the counts of token ``i``'s features."""
+    k = chances.shape[2]
+    for j in range(token_first[i], token_first[i + 1]):
+        low, high = pair_first[ids[j]], pair_first[ids[j] + 1]
+        if high - low == k:
+            for q in range(k):
+                counts[low + q] += chances[r, t, q]
+        else:
+            for p in range(low, high):
+                counts[p] += chances[r, t, pair_tag[p]]
+
+
+@inlined()
+def _hold_to(tag: int, r: int, t: int, scores: Any) -> None:
+    """Forbid all tags but one."""
+    for q in range(scores.shape[2]):
+        if q != tag:
+            scores[r, t, q] = -np.inf
+
+
+@called(SUMS)
+def _add_pairs(t: int, a: Any, onward: Any, pairs: Any) -> None:
+    """``pairs[p, q] += Σ_i a[i, t, p] onward[i, t, q]`` for four rows."""
+    k = pairs.shape[0]
+    o0, o1, o2, o3 = onward[0, t], onward[1, t], onward[2, t], onward[3, t]
+    for p in range(k):
+        row = pairs[p]
+        a0, a1, a2, a3 = a[0, t, p], a[1, t, p], a[2, t, p], a[3, t, p]
+        for q in range(k):
+            row[q] += (a0 * o0[q] + a1 * o1[q]) + (a2 * o2[q] + a3 * o3[q])
+
+
+@inlined()
+def _clear_from(n: int, longest: int, r: int, a: Any) -> None:
+    for t in range(n, longest):
+        for q in range(a.shape[2]):
+            a[r, t, q] = 0.0
+
+
+@when_needed(
+    LONGS, INTS, LONGS, LONGS, int64, int64, INTS, boolean, LONGS, INTS, NUMBERS, NUMBERS2, NUMBERS2, NUMBERS3,
+    NUMBERS3, NUMBERS3, NUMBERS, FLAGS, NUMBERS, NUMBERS2, NUMBERS, NUMBERS,
+)  # fmt: skip
+def sum_chains(
+    token_first: Any, ids: Any, first: Any, order: Any, low: int, high: int, tags: Any, held: bool, pair_first: Any,
+    pair_tag: Any, weights: Any, entry: Any, end: Any, moves: Any, matrix: Any, matrix_t: Any, log_z: Any, exact: Any,
+    counts: Any, pairs: Any, starts: Any, ends: Any,
+) -> None:  # fmt: skip
+    """log Z of the sentences ``order[low:high]``, and what is expected of features, pairs of tags, first and last tags.
+
+    The counts are added to what is there. Sentences for which the range of floats does not suffice are marked in
+    ``exact`` and left out of the counts.
+
+    Args:
+        order: sentences, those of like lengths together.
+        tags: the tag of each token, -1 where it is not known; read if ``held``, and then only sequences with these
+            tags are summed over.
+        entry, end, moves, matrix, matrix_t: the transitions as :func:`~catena.kernels.chain_loops.level_tables` has
+            them, with the starts as last row of ``entry``.
+    """
+    k, t_most = end.shape[1], 1
+    for o in range(low, high):
+        t_most = max(t_most, first[order[o] + 1] - first[order[o]])
+    shape = (TOGETHER, t_most, k)
+    scores, a, chances, onward = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    norms, verdict = np.empty((TOGETHER, t_most)), np.zeros(TOGETHER, np.int64)
+    z, lengths, rows = np.empty(TOGETHER), np.zeros(TOGETHER, np.int64), np.arange(TOGETHER)
+    products = np.zeros((k, k))
+    for begin in range(low, high, TOGETHER):
+        m = min(TOGETHER, high - begin)
+        longest = 0
+        for r in range(m):
+            s = order[begin + r]
+            lengths[r] = first[s + 1] - first[s]
+            longest = max(longest, lengths[r])
+            for t in range(lengths[r]):
+                i = first[s] + t
+                score_token(i, token_first, ids, pair_first, pair_tag, weights, r, t, scores)
+                if held and tags[i] >= 0:
+                    _hold_to(tags[i], r, t, scores)
+        forward_rows(
+            scores, entry, end, moves, matrix, rows[:m], 0, 0, TOGETHER, lengths, BOTH_WAYS, z, verdict, a, onward,
+            norms, SUM_LEAST, TOTAL_LEAST,
+        )  # fmt: skip
+        backward_rows(matrix_t, rows[:m], 0, 0, lengths, verdict, a, chances, onward, norms, MOST)
+        for r in range(TOGETHER):
+            n = lengths[r] if r < m and verdict[r] == FINE else 0
+            _clear_from(n, longest, r, a)
+            _clear_from(max(n - 1, 0), longest, r, onward)
+            if r < m:
+                s = order[begin + r]
+                log_z[s], exact[s] = z[r], verdict[r] != INEXACT
+                for t in range(n):
+                    spread_token(first[s] + t, token_first, ids, pair_first, pair_tag, chances, r, t, counts)
+                for q in range(k if n > 0 else 0):
+                    starts[q] += chances[r, 0, q]
+                    ends[q] += chances[r, n - 1, q]
+        for t in range(longest - 1):
+            _add_pairs(t, a, onward, products)
+    for p in range(k):
+        for q in range(k):
+            pairs[p, q] += products[p, q] * matrix[0, p, q]
+
+
+@inlined()
+def softmax_of(scores: Any, chances: Any) -> Any:
+    """The probabilities of scores, and the log of the sum of their exponentials."""
+    top = greatest(scores)
+    if not top > -np.inf:
+        chances[:] = 0.0
+        return -np.inf
+    exp_less(scores, top, chances)
+    total = 0.0
+    for value in chances:
+        total += value
+    for q in range(len(chances)):
+        chances[q] /= total
+    return top + np.log(total)
+
+
+@when_needed(
+    LONGS, INTS, LONGS, LONGS, int64, int64, INTS, boolean, LONGS, INTS, NUMBERS, NUMBERS2, NUMBERS, NUMBERS, NUMBERS,
+    NUMBERS2, NUMBERS,
+)  # fmt: skip
+def sum_tokens(
+    token_first: Any, ids: Any, first: Any, order: Any, low: int, high: int, tags: Any, after: bool, pair_first: Any,
+    pair_tag: Any, weights: Any, transitions: Any, start: Any, log_z: Any, counts: Any, pairs: Any, starts: Any,
+) -> None:  # fmt: skip
+    """As :func:`sum_chains`, where each token is on its own: its log Z is over its tags alone.
+
+    Tokens whose tag is not known count for nothing.
+
+    Args:
+        after: add the transition from the right tag before, or the start; a token after an unknown tag counts for
+            nothing then.
+    """
+    k = len(start)
+    scores, chances = np.zeros((1, 1, k)), np.zeros((1, 1, k))
+    for o in range(low, high):
+        s = order[o]
+        log_z[s] = 0.0
+        for i in range(first[s], first[s + 1]):
+            before = -1 if i == first[s] else tags[i - 1]
+            if tags[i] < 0 or (after and i > first[s] and before < 0):
+                continue
+            score_token(i, token_first, ids, pair_first, pair_tag, weights, 0, 0, scores)
+            if after:
+                for q in range(k):
+                    scores[0, 0, q] += start[q] if before < 0 else transitions[before, q]
+            log_z[s] += softmax_of(scores[0, 0], chances[0, 0])
+            spread_token(i, token_first, ids, pair_first, pair_tag, chances, 0, 0, counts)
+            if after:
+                for q in range(k):
+                    if before < 0:
+                        starts[q] += chances[0, 0, q]
+                    else:
+                        pairs[before, q] += chances[0, 0, q]
+
+
+@when_needed(LONGS, INTS, LONGS, INTS, NUMBERS, NUMBERS2)
+def score_tokens(token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, weights: Any, scores: Any) -> None:
+    """``scores[i, q]`` is the score of tag ``q`` at token ``i``."""
+    row = np.zeros((1, 1, scores.shape[1]))
+    for i in range(scores.shape[0]):
+        score_token(i, token_first, ids, pair_first, pair_tag, weights, 0, 0, row)
+        for q in range(scores.shape[1]):
+            scores[i, q] = row[0, 0, q]
+
+
+@when_needed(LONGS, INTS, INTS, LONGS, INTS, LONGS, boolean, NUMBERS)
+def count_tags(
+    token_first: Any, ids: Any, tags: Any, pair_first: Any, pair_tag: Any, first: Any, after: bool, counts: Any
+) -> None:
+    """How often each feature stands at a token with each of its tags; tokens that :func:`sum_tokens` leaves out, and
+    such whose tag is unknown, are left out."""
+    for s in range(len(first) - 1):
+        for i in range(first[s], first[s + 1]):
+            if tags[i] < 0 or (after and i > first[s] and tags[i - 1] < 0):
+                continue
+            for j in range(token_first[i], token_first[i + 1]):
+                for p in range(pair_first[ids[j]], pair_first[ids[j] + 1]):
+                    if pair_tag[p] == tags[i]:
+                        counts[p] += 1.0
+
+
+@when_needed(LONGS, INTS, INTS, int64, LONGS)
+def seen_pairs(token_first: Any, ids: Any, tags: Any, k: int, pairs: Any) -> None:
+    """``feature * k + tag`` for each feature of each token whose tag is known, -1 for the others."""
+    for i in range(len(tags)):
+        for j in range(token_first[i], token_first[i + 1]):
+            pairs[j] = np.int64(ids[j]) * k + tags[i] if tags[i] >= 0 else -1
+
+
+@when_needed(LONGS, INTS, LONGS, INTS, int64, NUMBERS3, NUMBERS)
+def spread_tokens(
+    token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, begin: int, chances: Any, counts: Any
+) -> None:
+    """Add ``chances[0, t]`` to the counts of the features of token ``begin + t``."""
+    for t in range(chances.shape[1]):
+        spread_token(begin + t, token_first, ids, pair_first, pair_tag, chances, 0, t, counts)

@@ -1,0 +1,290 @@
+"""From sentences to ids of features: templates are filled in by compiled loops, and a table numbers what they give.
+
+A word is looked at once, however often it stands in a text. Memory grows with the different words and the different
+features, and with the ids of the text itself, four bytes for each; what is encoded block by block needs no more than
+a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int32, Int64, UInt64
+
+from catena.errors import CheckpointError
+from catena.kernels.feature_keys import enter_keys, fill_keys, insert_keys, look_up_keys, packed_ids
+from catena.tasks.tag.features.templates import Look, Template, columns_of, fields_of, looks_of, parse_templates
+from catena.tasks.words.sentences import Sentence
+
+BLOCK = 8192
+"""Tokens that are looked at together, about."""
+REMEMBERED = 500_000
+"""Different words whose looks are kept while a text is read."""
+
+NAMES = "features.txt"
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureIds:
+    """The features of sentences. Those of token ``i`` are ``ids[token_first[i] : token_first[i + 1]]``.
+
+    Args:
+        ids: features, token by token.
+        token_first: where each token begins in ``ids``; one more at the end.
+        first: where each sentence begins in the tokens; one more at the end.
+    """
+
+    ids: Int32[np.ndarray, " n"]
+    token_first: Int64[np.ndarray, " m"]
+    first: Int64[np.ndarray, " s"]
+
+    @property
+    def tokens(self) -> int:
+        return len(self.token_first) - 1
+
+    @property
+    def sentences(self) -> int:
+        return len(self.first) - 1
+
+    @property
+    def lengths(self) -> Int64[np.ndarray, " s"]:
+        """Tokens of each sentence."""
+        return np.diff(self.first)
+
+
+class _Looked(dict[str, int]):
+    """Different words of a column, numbered; ``numbers()[f, self[word]]`` is what look ``f`` sees."""
+
+    def __init__(self, looks: Sequence[Look], column: str | None) -> None:
+        super().__init__()
+        self.looks, self.column = looks, column
+        self.new: list[list[int]] = []
+        self.old = np.zeros((len(looks), 0), np.uint64)
+
+    def __missing__(self, word: str) -> int:
+        self.new.append([number_of(look.make(word)) for look in self.looks])
+        self[word] = len(self)
+        return self[word]
+
+    def numbers(self) -> UInt64[np.ndarray, "f n"]:
+        if self.new:
+            self.old = np.concatenate((self.old, np.array(self.new, np.uint64).T), axis=1)
+            self.new = []
+        return self.old
+
+    def forget(self) -> None:
+        self.clear()
+        self.new, self.old = [], self.old[:, :0]
+
+
+def number_of(value: str | None) -> int:
+    """64 bits that stand for a value on every machine; 0 for none."""
+    if value is None:
+        return 0
+    digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return max(1, int.from_bytes(digest, "little"))
+
+
+class KeyMaker:
+    """Fills templates in, a block of sentences at a time."""
+
+    def __init__(self, templates: Sequence[Template]) -> None:
+        self.templates = tuple(templates)
+        looks = looks_of(templates)
+        place = {look.name: i for i, look in enumerate(looks)}
+        atoms = [atom for template in templates for atom in template.atoms]
+        self.n_looks = len(looks)
+        self.columns = columns_of(templates)
+        self.looked = []
+        for column in dict.fromkeys(look.column for look in looks):
+            here = [look for look in looks if look.column == column]
+            self.looked.append((_Looked(here, column), [place[look.name] for look in here]))
+        self.seeds = np.array([number_of(str(template)) for template in templates], np.uint64)
+        self.atom_first = np.cumsum([0, *(len(template.atoms) for template in templates)], dtype=np.int64)
+        self.atom_function = np.array([place[atom.look.name] for atom in atoms], np.int64)
+        self.atom_offset = np.array([atom.offset for atom in atoms], np.int64)
+
+    def keys(self, sentences: Sequence[Sentence], first: Int64[np.ndarray, " s"]) -> UInt64[np.ndarray, "n j"]:
+        """``[i, j]`` is the key of template ``j`` at token ``i`` of all sentences one after another."""
+        values = np.zeros((max(1, self.n_looks), int(first[-1])), np.uint64)
+        for looked, rows in self.looked:
+            if len(looked) > REMEMBERED:
+                looked.forget()
+            fields = (field for sentence in sentences for field in fields_of(sentence, looked.column, self.columns))
+            at = np.fromiter(map(looked.__getitem__, fields), np.int64, int(first[-1]))
+            values[rows] = looked.numbers()[:, at]
+        keys = np.empty((int(first[-1]), len(self.templates)), np.uint64)
+        fill_keys(values, first, self.seeds, self.atom_first, self.atom_function, self.atom_offset, keys)
+        return keys
+
+
+def blocks_of(sentences: Iterable[Sentence], tokens: int = BLOCK) -> Iterator[list[Sentence]]:
+    """Sentences in blocks of at least so many tokens."""
+    block: list[Sentence] = []
+    held = 0
+    for sentence in sentences:
+        block.append(sentence)
+        held += len(sentence)
+        if held >= tokens:
+            yield block
+            block, held = [], 0
+    if block:
+        yield block
+
+
+def starts_of(sentences: Sequence[Sentence]) -> Int64[np.ndarray, " s"]:
+    """Where each sentence begins when all stand one after another, and where the last one ends."""
+    return np.cumsum([0, *map(len, sentences)], dtype=np.int64)
+
+
+class FeatureDictionary:
+    """The features that a model knows, numbered."""
+
+    def __init__(
+        self, templates: Sequence[Template], keys: UInt64[np.ndarray, " f"], names: Sequence[str] | None = None
+    ) -> None:
+        """Take templates and the keys of the features in the order of their ids.
+
+        Args:
+            templates: what features are made of.
+            keys: of each feature.
+            names: what each feature is, in words; needed only to show and to save them.
+        """
+        self.templates, self.keys, self.names = tuple(templates), keys, names
+        self._maker = KeyMaker(self.templates)
+        size = _table_size(len(keys))
+        self._table, self._table_ids = np.zeros(size, np.uint64), np.zeros(size, np.int32)
+        insert_keys(keys, np.arange(len(keys), dtype=np.int32), self._table, self._table_ids)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def encode(self, sentences: Sequence[Sentence]) -> FeatureIds:
+        """The known features of sentences; others are left out."""
+        keep = np.arange(max(1, len(self.keys)), dtype=np.int32)
+
+        def numbered(block: Sequence[Sentence]) -> Int32[np.ndarray, "n j"]:
+            keys = self._maker.keys(block, starts_of(block))
+            ids = np.empty(keys.shape, np.int32)
+            look_up_keys(keys, self._table, self._table_ids, ids)
+            return ids
+
+        return _packed((numbered(block) for block in blocks_of(sentences)), keep, starts_of(sentences))
+
+    def kept(self, chosen: Int64[np.ndarray, " n"]) -> FeatureDictionary:
+        """A dictionary of some of the features, in the order given."""
+        names = None if self.names is None else [self.names[i] for i in chosen]
+        return FeatureDictionary(self.templates, self.keys[chosen], names)
+
+    # --- counting ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def count(
+        cls, sentences: Sequence[Sentence], templates: Sequence[Template], minimum_count: int = 1
+    ) -> tuple[FeatureDictionary, FeatureIds]:
+        """Number all features that sentences have often enough, and encode the sentences on the way."""
+        counter = _Counter(templates)
+        raw = [counter.enter(block) for block in blocks_of(sentences)]
+        keep = np.flatnonzero(counter.counts[: counter.n] >= minimum_count)
+        renumber = np.full(max(1, counter.n), -1, np.int32)
+        renumber[keep] = np.arange(len(keep), dtype=np.int32)
+        encoded = _packed(iter(raw), renumber, starts_of(sentences))
+        names = _names(sentences, templates, counter.places[keep])
+        return cls(templates, counter.keys(keep), names), encoded
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Write the names of the features, one to a line; their keys are kept with the weights."""
+        assert self.names is not None
+        text = "".join(name.replace("\n", "\\n") + "\n" for name in self.names)
+        (folder / NAMES).write_bytes(text.encode("utf-8", "backslashreplace"))
+
+    @classmethod
+    def load(cls, folder: Path, templates: Sequence[str], keys: UInt64[np.ndarray, " f"]) -> FeatureDictionary:
+        """The dictionary of a model folder."""
+        try:
+            names = (folder / NAMES).read_text(encoding="utf-8").split("\n")[:-1]
+        except OSError as error:
+            raise CheckpointError(f"{folder / NAMES} cannot be read ({error}): copy the model again") from None
+        if len(names) != len(keys):
+            raise CheckpointError(
+                f"{folder / NAMES} names {len(names)} features, and the model has {len(keys)}: copy it again"
+            )
+        return cls(parse_templates(templates), keys, names)
+
+
+class _Counter:
+    """Numbers the features of blocks of sentences as they come."""
+
+    def __init__(self, templates: Sequence[Template]) -> None:
+        self.maker = KeyMaker(templates)
+        self.n = self.entries = 0
+        size = _table_size(BLOCK)
+        self.table, self.table_ids = np.zeros(size, np.uint64), np.zeros(size, np.int32)
+        self.counts, self.places = np.zeros(size, np.int64), np.zeros(size, np.int64)
+
+    def enter(self, block: Sequence[Sentence]) -> Int32[np.ndarray, "n j"]:
+        """The ids of the features of a block, token by token and template by template; -1 for none."""
+        keys = self.maker.keys(block, starts_of(block))
+        self._make_room(keys.size)
+        ids = np.empty(keys.shape, np.int32)
+        before = self.n
+        self.n = enter_keys(keys, self.table, self.table_ids, self.n, self.counts, self.places, ids)
+        self.places[before : self.n] += self.entries
+        self.entries += keys.size
+        return ids
+
+    def keys(self, chosen: Int64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
+        """The keys of features by their ids."""
+        there = np.flatnonzero(self.table)
+        keys = np.zeros(max(1, self.n), np.uint64)
+        keys[self.table_ids[there]] = self.table[there]
+        return keys[chosen]
+
+    def _make_room(self, more: int) -> None:
+        size = _table_size(self.n + more)
+        if size > len(self.table):
+            table, ids = np.zeros(size, np.uint64), np.zeros(size, np.int32)
+            insert_keys(self.table, self.table_ids, table, ids)
+            self.table, self.table_ids = table, ids
+            self.counts, self.places = (np.resize(x, size) for x in (self.counts, self.places))
+            self.counts[self.n :] = 0
+
+
+def _table_size(entries: int) -> int:
+    """A power of two that is at least twice the entries."""
+    return 1 << max(4, (2 * entries).bit_length())
+
+
+def _packed(
+    blocks: Iterator[Int32[np.ndarray, "n j"]], renumber: Int32[np.ndarray, " k"], first: Int64[np.ndarray, " s"]
+) -> FeatureIds:
+    parts: list[np.ndarray] = []
+    token_first = np.zeros(int(first[-1]) + 1, np.int64)
+    token = total = 0
+    for ids in blocks:
+        starts, packed = np.empty(len(ids) + 1, np.int64), np.empty(max(1, ids.size), np.int32)
+        n = packed_ids(ids, renumber, starts, packed)
+        parts.append(packed[:n].copy())
+        token_first[token : token + len(ids) + 1] = starts + total
+        token, total = token + len(ids), total + n
+    return FeatureIds(np.concatenate(parts) if parts else np.zeros(0, np.int32), token_first, first)
+
+
+def _names(sentences: Sequence[Sentence], templates: Sequence[Template], places: Int64[np.ndarray, " n"]) -> list[str]:
+    """Features in words, from where each was first met."""
+    if not len(places):
+        return []
+    first = starts_of(sentences)
+    tokens, numbers = np.divmod(places, len(templates))
+    owners = np.searchsorted(first, tokens, side="right") - 1
+    columns = columns_of(templates)
+    return [
+        str(templates[j].filled(sentences[s], i, columns))
+        for s, i, j in zip(owners.tolist(), (tokens - first[owners]).tolist(), numbers.tolist(), strict=True)
+    ]

@@ -1,0 +1,220 @@
+r"""The penalised log-likelihood of a tagger on features, and its gradient, over all sentences at once.
+
+.. math::  L(w) = \sum_s \big( \log Z_s(w) - w \cdot \phi(x_s, y_s) \big) + \lambda_2 \|w\|_2^2
+
+Z is over all sequences of tags (``crf``), or a product over tokens of sums over tags, each token on its own
+(``softmax``) or after the right tag before it (``memm``; McCallum et al. 2000). Where some tags of a sentence are not
+known, a CRF's second term is the log of the sum over all that agree with the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int32, Int64
+
+from catena.errors import DataError
+from catena.kernels.chain_loops import level_tables, log_rows
+from catena.kernels.feature_sums import count_tags, score_tokens, spread_tokens, sum_chains, sum_tokens
+from catena.kernels.threads import in_row_blocks
+from catena.tasks.tag.features.dictionary import FeatureIds
+from catena.tasks.tag.features.weights import Layout, pair_counts
+
+SummedOver = Literal["crf", "softmax", "memm"]
+
+MOST_COUNTS = 1 << 27
+"""Numbers that all threads' counts may hold together; with more, fewer threads are used."""
+ALWAYS_A_THREAD = 1 << 60
+
+
+@dataclass(eq=False)
+class Sums:
+    """Sums of log Z over sentences, and expected counts laid out like the weights."""
+
+    total: float
+    counts: Float64[np.ndarray, " n"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Transitions as the loops want them."""
+
+    entry: np.ndarray
+    end: np.ndarray
+    moves: np.ndarray
+    matrix: np.ndarray
+    matrix_t: np.ndarray
+
+    @classmethod
+    def of(cls, transitions: np.ndarray, start: np.ndarray, end: np.ndarray) -> _Table:
+        k = len(start)
+        entry = np.empty((2, k))
+        entry[1] = start
+        moves, matrix, matrix_t = (np.empty((1, k, k)) for _ in range(3))
+        level_tables(np.ascontiguousarray(transitions)[None], entry, moves, matrix, matrix_t)
+        return cls(entry, end[None].copy(), moves, matrix, matrix_t)
+
+
+def expectations(
+    data: FeatureIds,
+    tags: Int32[np.ndarray, " m"],
+    layout: Layout,
+    vector: Float64[np.ndarray, " n"],
+    over: SummedOver,
+    shards: list[Int64[np.ndarray, "..."]],
+    held: bool = False,
+) -> Sums:
+    """log Z and expected counts of sentences.
+
+    Args:
+        data: their features.
+        tags: the tag of each token, -1 where it is not known.
+        layout: where the weights lie.
+        vector: the weights.
+        over: what Z is a sum over.
+        shards: which sentences, those of each thread in a list of their own.
+        held: sum over those sequences only that have the known tags; for ``crf``.
+    """
+    weights, transitions = layout.features(vector), layout.transitions(vector)
+    start, end = layout.start(vector).copy(), layout.end(vector).copy()
+    counts = [np.zeros(layout.size) for _ in shards]
+    log_z, exact = np.zeros(data.sentences), np.ones(data.sentences, bool)
+    given = (data.token_first, data.ids, data.first)
+    pairs = (layout.pair_first, layout.pair_tag, weights)
+    table = _Table.of(transitions, start, end)
+
+    def sum_shard(number: int) -> None:
+        order, into = shards[number], counts[number]
+        parts = (layout.features(into), layout.transitions(into), layout.start(into))
+        if over == "crf":
+            matrices = (table.entry, table.end, table.moves, table.matrix, table.matrix_t)
+            sum_chains(
+                *given, order, 0, len(order), tags, held, *pairs, *matrices, log_z, exact, *parts, layout.end(into)
+            )
+        else:
+            sum_tokens(*given, order, 0, len(order), tags, over == "memm", *pairs, transitions, start, log_z, *parts)
+
+    def sum_shards(low: int, high: int) -> None:
+        for number in range(low, high):
+            sum_shard(number)
+
+    in_row_blocks(sum_shards, len(shards), ALWAYS_A_THREAD)
+    for s in np.flatnonzero(~exact):
+        _sum_in_logs(data, tags, layout, vector, int(s), held, log_z, counts[0])
+    for more in counts[1:]:
+        counts[0] += more
+    chosen = np.concatenate(shards) if shards else np.zeros(0, np.int64)
+    return Sums(float(log_z[chosen].sum()), counts[0])
+
+
+def _sum_in_logs(
+    data: FeatureIds,
+    tags: Int32[np.ndarray, " m"],
+    layout: Layout,
+    vector: Float64[np.ndarray, " n"],
+    s: int,
+    held: bool,
+    log_z: Float64[np.ndarray, " s"],
+    counts: Float64[np.ndarray, " n"],
+) -> None:
+    """One sentence of scores so far apart that floats cannot hold their exponentials."""
+    low, high, k = int(data.first[s]), int(data.first[s + 1]), layout.k
+    scores, chances, alpha = (np.zeros((1, high - low, k)) for _ in range(3))
+    pairs = (layout.pair_first, layout.pair_tag)
+    starts = data.token_first[low : high + 1].copy()
+    score_tokens(starts, data.ids, *pairs, layout.features(vector), scores[0])
+    if held:
+        known = tags[low:high] >= 0
+        others = np.arange(k) != tags[low:high, None]
+        scores[0][known[:, None] & others] = -np.inf
+    total, expected = np.zeros(1), np.zeros((1, k, k))
+    edges = (layout.start(vector)[None].copy(), layout.end(vector)[None].copy())
+    tables = layout.transitions(vector)[None].copy()
+    log_rows(scores, *edges, tables, 1, 0, 1, np.array([high - low]), np.ones(1), total, alpha, chances, expected)
+    log_z[s] = total[0]
+    spread_tokens(data.token_first, data.ids, *pairs, low, chances, layout.features(counts))
+    layout.transitions(counts)[:] += expected[0]
+    if high > low:
+        layout.start(counts)[:] += chances[0, 0]
+        layout.end(counts)[:] += chances[0, -1]
+
+
+def shards_of(data: FeatureIds, sentences: Int64[np.ndarray, " c"], n: int) -> list[Int64[np.ndarray, "..."]]:
+    """Sentences shared out to ``n`` threads, long and short ones to each; four of like lengths together."""
+    order = sentences[np.argsort(-data.lengths[sentences], kind="stable")]
+    groups = np.arange(len(order)) // 4
+    return [order[groups % n == number] for number in range(n)]
+
+
+@dataclass(eq=False)
+class Likelihood:
+    """Minus the log-likelihood of tags given features, with an L2 penalty: called with weights, it gives value and
+    gradient.
+
+    Args:
+        data: the features of the sentences.
+        tags: the tag of each token, -1 where it is not known.
+        layout: where the weights lie.
+        over: what is normalised.
+        l2: weight of the sum of the squared weights.
+    """
+
+    data: FeatureIds
+    tags: Int32[np.ndarray, " m"]
+    layout: Layout
+    over: SummedOver = "crf"
+    l2: float = 0.0
+    threads: int = field(default_factory=torch.get_num_threads)
+
+    def __post_init__(self) -> None:
+        data, n = self.data, max(1, min(self.threads, MOST_COUNTS // max(1, self.layout.size)))
+        sentence_of = np.repeat(np.arange(data.sentences), data.lengths)
+        known = np.bincount(sentence_of[self.tags >= 0], minlength=data.sentences)
+        chosen = np.flatnonzero(known > 0)
+        if not len(chosen):
+            raise DataError("no token of the training sentences has a tag: there is nothing to learn from")
+        partly = np.flatnonzero((known > 0) & (known < data.lengths)) if self.over == "crf" else chosen[:0]
+        self.items = len(chosen)
+        self._shards = shards_of(data, chosen, n)
+        self._partly = shards_of(data, partly, n) if len(partly) else []
+        self._observed = self._count(np.setdiff1d(chosen, partly))
+
+    def _count(self, sentences: Int64[np.ndarray, " c"]) -> Float64[np.ndarray, " n"]:
+        """How often each weight is used by the right tags of sentences that are wholly tagged, or of single tokens."""
+        data, layout = self.data, self.layout
+        tags = self.tags
+        if len(sentences) < data.sentences:
+            wanted = np.zeros(data.sentences, bool)
+            wanted[sentences] = True
+            tags = np.where(np.repeat(wanted, data.lengths), tags, -1).astype(np.int32)
+        counts = np.zeros(layout.size)
+        count_tags(
+            data.token_first, data.ids, tags, layout.pair_first, layout.pair_tag, data.first, self.over == "memm",
+            layout.features(counts),
+        )  # fmt: skip
+        if self.over == "softmax":
+            return counts
+        layout.transitions(counts)[:] = pair_counts(data.first, tags, layout.k)
+        some = sentences[data.lengths[sentences] > 0]
+        firsts, lasts = tags[data.first[some]], tags[data.first[some + 1] - 1]
+        np.add.at(layout.start(counts), firsts[firsts >= 0], 1.0)
+        if self.over == "crf":
+            np.add.at(layout.end(counts), lasts[lasts >= 0], 1.0)
+        return counts
+
+    def __call__(self, vector: Float64[np.ndarray, " n"]) -> tuple[float, Float64[np.ndarray, " n"]]:
+        given = (self.data, self.tags, self.layout, vector, self.over)
+        summed = expectations(*given, self._shards)
+        value = summed.total - float(self._observed @ vector) + self.l2 * float(vector @ vector)
+        gradient = summed.counts
+        gradient -= self._observed
+        if self._partly:
+            held = expectations(*given, self._partly, held=True)
+            value -= held.total
+            gradient -= held.counts
+        gradient += 2 * self.l2 * vector
+        gradient[~self.layout.in_use] = 0.0
+        return value, gradient

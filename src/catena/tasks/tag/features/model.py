@@ -1,0 +1,150 @@
+"""A trained tagger on features: sentences in, a chain of scores out, and weights that can be read.
+
+Which questions are asked of the chain is left to the caller: best tags, marginals, samples and the rest are those of
+:class:`~catena.structure.chain.LinearChain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+
+from catena.kernels.feature_sums import score_tokens
+from catena.structure.chain import LinearChain
+from catena.tasks.tag.features.dictionary import FeatureDictionary
+from catena.tasks.tag.features.weights import Layout
+from catena.tasks.words.sentences import Sentence
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureModel:
+    """Weights of features with tags, and of neighbouring tags.
+
+    Args:
+        dictionary: the features.
+        layout: where their weights lie.
+        vector: the weights.
+        structure: crf, softmax, memm, perceptron or margin.
+    """
+
+    dictionary: FeatureDictionary
+    layout: Layout
+    vector: Float64[np.ndarray, " n"]
+    structure: str
+
+    def emissions(self, sentences: Sequence[Sentence]) -> tuple[Float[Tensor, "b t k"], Int64[Tensor, " b"]]:
+        """The score of every tag at every word, and how many words each sentence has; 0 beyond."""
+        data = self.dictionary.encode(sentences)
+        scores = np.zeros((data.tokens, self.layout.k))
+        score_tokens(
+            data.token_first, data.ids, self.layout.pair_first, self.layout.pair_tag,
+            self.layout.features(self.vector), scores,
+        )  # fmt: skip
+        lengths = data.lengths
+        longest = max(1, int(lengths.max(initial=0)))
+        padded = np.zeros((len(sentences), longest, self.layout.k))
+        padded[np.arange(longest) < lengths[:, None]] = scores
+        return torch.from_numpy(padded), torch.from_numpy(lengths)
+
+    def chain(self, sentences: Sequence[Sentence]) -> LinearChain:
+        """The distribution over the tags of each sentence; for perceptron and margin, one with the same best tags."""
+        scores, lengths = self.emissions(sentences)
+        layout, vector = self.layout, self.vector
+        moves, start, end = (
+            torch.from_numpy(np.array(x))
+            for x in (layout.transitions(vector), layout.start(vector), layout.end(vector))
+        )
+        if self.structure == "softmax":
+            return LinearChain(scores, lengths=lengths)
+        if self.structure == "memm":
+            return locally_normalised(scores, moves, start, lengths)
+        return LinearChain(scores, moves, start, end, lengths=lengths)
+
+    # --- a look inside ------------------------------------------------------------------------------------------------
+
+    def top_features(self, tag: int, n: int) -> list[tuple[str, float]]:
+        """The features that speak most for a tag, and those that speak most against it, by weight."""
+        assert self.dictionary.names is not None
+        places = np.flatnonzero(self.layout.pair_tag == tag)
+        owners = np.searchsorted(self.layout.pair_first, places, side="right") - 1
+        weights = self.vector[places]
+        chosen = np.argsort(-np.abs(weights), kind="stable")[:n]
+        return [(self.dictionary.names[owners[i]], float(weights[i])) for i in chosen if weights[i] != 0]
+
+    def describe(self, labels: Sequence[str], top: int) -> list[str]:
+        """Lines for a person: what speaks for and against each tag, and which tags follow one another."""
+        used = int(np.count_nonzero(self.layout.features(self.vector)))
+        lines = [f"{self.structure} on {len(self.dictionary):,} features, {used:,} weights of features with tags"]
+        for tag, label in enumerate(labels):
+            found = self.top_features(tag, top)
+            lines.append(f"{label}: " + ("  ".join(f"{name} {weight:+.2f}" for name, weight in found) or "no feature"))
+        if self.structure != "softmax":
+            lines += self._describe_moves(labels, top)
+        return lines
+
+    def _describe_moves(self, labels: Sequence[str], top: int) -> list[str]:
+        moves = self.layout.transitions(self.vector)
+        order = np.argsort(-moves, axis=None, kind="stable")
+        pairs = [(int(i) // self.layout.k, int(i) % self.layout.k) for i in order]
+        told = [f"{labels[p]} → {labels[q]} {moves[p, q]:+.2f}" for p, q in pairs if moves[p, q] != 0]
+        return [
+            "transitions with the greatest weights: " + "  ".join(told[:top]),
+            "transitions with the least weights: " + "  ".join(told[::-1][:top]),
+        ]
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def slim(self) -> FeatureModel:
+        """The same model without weights that are zero, and without features that have none left."""
+        layout, weights = self.layout, self.layout.features(self.vector)
+        there = weights != 0
+        ends = np.concatenate(([0], np.cumsum(there)))[layout.pair_first]
+        kept = np.flatnonzero(np.diff(ends))
+        first = np.concatenate(([0], ends[1:][kept])).astype(np.int64)
+        vector = np.concatenate((weights[there], self.vector[layout.pairs :]))
+        in_use = np.concatenate((layout.in_use[: layout.pairs][there], layout.in_use[layout.pairs :]))
+        slim = Layout(layout.k, first, layout.pair_tag[there], in_use)
+        return FeatureModel(self.dictionary.kept(kept), slim, vector, self.structure)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What is kept as the model's weights."""
+        parts = {
+            "keys": self.dictionary.keys.view(np.int64),
+            "pair_first": self.layout.pair_first,
+            "pair_tag": self.layout.pair_tag,
+            "in_use": self.layout.in_use,
+            "vector": self.vector,
+        }
+        return {name: torch.from_numpy(np.array(part)) for name, part in parts.items()}
+
+    @classmethod
+    def load(
+        cls, folder: Path, templates: Sequence[str], structure: str, tensors: Mapping[str, Tensor]
+    ) -> FeatureModel:
+        """The model of a checkpoint folder, given its tensors."""
+        parts = {name: tensor.numpy() for name, tensor in tensors.items()}
+        pairs = len(parts["pair_tag"])
+        k = round((len(parts["vector"]) - pairs + 1) ** 0.5) - 1  # k² + 2k numbers are no weights of features
+        dictionary = FeatureDictionary.load(folder, templates, parts["keys"].view(np.uint64))
+        layout = Layout(k, parts["pair_first"], parts["pair_tag"], parts["in_use"])
+        return cls(dictionary, layout, parts["vector"], structure)
+
+
+def locally_normalised(
+    scores: Float[Tensor, "b t k"],
+    moves: Float[Tensor, "k k"],
+    start: Float[Tensor, " k"],
+    lengths: Int64[Tensor, " b"],
+) -> LinearChain:
+    """A chain whose tags are normalised word by word, each given the one before it: log Z is 0."""
+    first = (scores[:, 0] + start).log_softmax(-1)
+    steps = (scores[:, :, None, :] + moves).log_softmax(-1)
+    emissions = torch.zeros_like(scores)
+    emissions[:, 0] = first
+    return LinearChain(emissions, steps=steps, lengths=lengths)

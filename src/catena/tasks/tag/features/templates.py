@@ -1,0 +1,255 @@
+"""Feature templates: what a tagger sees of a token and its neighbours, in a notation that a person can write.
+
+    w[0]                     the word itself
+    w[-1]|w[0]               the word before and this one, as one feature
+    suffix3[0]               its last three letters; nothing for a shorter word
+    column1[-2..2]           column 1 of the file (part of speech, say; 0 is the word) at five places: five features
+    upos[0]                  a column of CoNLL-U by its name
+    tag[-1]|w[0]             with the tag before, a weight for each pair of tags
+    bias                     always there
+
+A template of CRF++, such as ``U05:%x[-1,0]/%x[0,0]`` or ``B``, is taken too. Places beyond the ends of a sentence have
+values of their own, one for each distance. Imports neither torch nor Numba.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from catena.data.examples import ConlluRow
+from catena.errors import ConfigError, DataError
+from catena.registry import did_you_mean
+from catena.tasks.words.sentences import Sentence
+
+LONGEST_RUN = 4
+"""How many equal signs in a row a shape keeps."""
+
+
+def shape(word: str) -> str:
+    """Letters as X and x, digits as d, the rest as it is; of more than four alike in a row, four.
+
+    >>> shape("McDonald's-1997")
+    "XxXxxxx'x-dddd"
+    """
+    return _shape(word, LONGEST_RUN)
+
+
+def outline(word: str) -> str:
+    """A shape in which no sign stands twice in a row.
+
+    >>> outline("McDonald's-1997")
+    "XxXx'x-d"
+    """
+    return _shape(word, 1)
+
+
+def _shape(word: str, longest: int) -> str:
+    signs: list[str] = []
+    run = 0
+    for letter in word:
+        if letter.isdigit():
+            sign = "d"
+        elif letter.isalpha():
+            sign = "X" if letter.isupper() or letter.istitle() else "x"
+        else:
+            sign = letter
+        run = run + 1 if signs and signs[-1] == sign else 1
+        if run <= longest:
+            signs.append(sign)
+    return "".join(signs)
+
+
+def prefix(n: int) -> Callable[[str], str | None]:
+    """The first ``n`` letters; None of a shorter word."""
+    return lambda word: word[:n] if len(word) >= n else None
+
+
+def suffix(n: int) -> Callable[[str], str | None]:
+    """The last ``n`` letters; None of a shorter word."""
+    return lambda word: word[-n:] if len(word) >= n else None
+
+
+@dataclass(frozen=True)
+class Look:
+    """One way to look at a token: its name, what is made of a field (None: there is nothing), and which column is read:
+    that of the words, or a further one by its name or number."""
+
+    name: str
+    make: Callable[[str], str | None]
+    column: str | None = None
+
+
+PLAIN: dict[str, Callable[[str], str | None]] = {
+    "w": lambda word: word,
+    "lower": str.lower,
+    "shape": shape,
+    "outline": outline,
+}
+"""Looks at the word that take no number."""
+
+NUMBERED: dict[str, Callable[[int], Callable[[str], str | None]]] = {"prefix": prefix, "suffix": suffix}
+"""Looks at the word that take one, as suffix3."""
+
+CONLLU = tuple(name for name in ConlluRow._fields if name not in ("id", "form"))
+KNOWN = (*PLAIN, "prefix3", "suffix3", "column1", *CONLLU, "tag", "bias")
+
+BIAS = "bias"
+TAG = "tag[-1]"
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A look at the token that stands ``offset`` places on."""
+
+    look: Look
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.look.name}[{self.offset}]"
+
+
+@dataclass(frozen=True)
+class Template:
+    """Some atoms whose values together are one feature. With no atom it is the bias.
+
+    Args:
+        atoms: in the order they were written.
+        pairs: whether the feature has a weight for each pair of tags, and not for each tag.
+    """
+
+    atoms: tuple[Atom, ...]
+    pairs: bool = False
+
+    def __str__(self) -> str:
+        parts = [TAG] * self.pairs + [str(atom) for atom in self.atoms]
+        return "|".join(parts) or BIAS
+
+    def filled(self, sentence: Sentence, i: int, columns: Sequence[str]) -> str | None:
+        """The feature at a token in words, such as ``w[-1]|w[0]=the|cat``; None where there is none. ``columns`` names
+        the further columns of the sentence."""
+        values = [value_at(atom, sentence, i, columns) for atom in self.atoms]
+        if any(value is None for value in values):
+            return None
+        return f"{self}={'|'.join(map(str, values))}" if self.atoms else str(self)
+
+
+def value_at(atom: Atom, sentence: Sentence, i: int, columns: Sequence[str]) -> str | None:
+    """What an atom sees from token ``i``."""
+    at = i + atom.offset
+    if at < 0:
+        return f"<{at}>"
+    if at >= len(sentence):
+        return f"<+{at - len(sentence) + 1}>"
+    return atom.look.make(fields_of(sentence, atom.look.column, columns)[at])
+
+
+def fields_of(sentence: Sentence, column: str | None, columns: Sequence[str]) -> Sequence[str]:
+    """The column of a sentence that a look reads."""
+    if column is None:
+        return sentence.words
+    if len(sentence.columns) < len(columns):
+        raise DataError(
+            f"the model's templates read column {column!r}, and the sentence {' '.join(sentence.words[:8])!r} has its "
+            f"words alone: give it in a file with the columns of the training file"
+        )
+    return sentence.columns[columns.index(column)]
+
+
+def columns_of(templates: Sequence[Template]) -> tuple[str, ...]:
+    """The further columns that templates read, by name or number, in the order they first come."""
+    read = (atom.look.column for template in templates for atom in template.atoms)
+    return tuple(dict.fromkeys(column for column in read if column is not None))
+
+
+# --- reading templates ------------------------------------------------------------------------------------------------
+
+ATOM = re.compile(r"(?P<name>[a-z_]+?)(?P<number>\d*)\[(?P<low>[+-]?\d+)(?:\.\.(?P<high>[+-]?\d+))?\]")
+CRF_PLUS_PLUS = re.compile(r"(?P<kind>[UB])[^:%]*(?::(?P<body>.*))?")
+CELL = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
+
+
+def parse_templates(texts: Sequence[str]) -> list[Template]:
+    """Read templates; one with a range of places becomes several. None is there twice."""
+    found: dict[str, Template] = {}
+    for text in texts:
+        for template in parse_template(text):
+            found.setdefault(str(template), template)
+    return list(found.values())
+
+
+def parse_template(text: str) -> list[Template]:
+    """Read one template; several come of a range of places, as ``w[-2..2]``."""
+    plain = text.strip()
+    if "%x" in plain or plain in ("U", "B"):
+        return _crf_plus_plus(plain)
+    if plain == BIAS:
+        return [Template(())]
+    parts = plain.split("|")
+    pairs = parts.count(TAG)
+    if pairs > 1:
+        raise ConfigError(f"the template {text!r} names the tag before, {TAG}, more than once: leave one out")
+    choices = [_atoms(part, text) for part in parts if part not in (TAG, BIAS)]
+    if sum(len(choice) > 1 for choice in choices) > 1:
+        raise ConfigError(f"the template {text!r} has more than one range of places: write its templates one by one")
+    most = max(map(len, choices), default=1)
+    return [Template(tuple(c[min(n, len(c) - 1)] for c in choices), pairs > 0) for n in range(most)]
+
+
+def _atoms(part: str, template: str) -> list[Atom]:
+    match = ATOM.fullmatch(part.strip())
+    if match is None:
+        raise ConfigError(
+            f"{part!r} in the template {template!r} is no name with a place, as w[0], suffix3[-1] or column1[-2..2]; "
+            f"parts are joined by |"
+        )
+    look = look_named(match["name"], match["number"], part)
+    low = int(match["low"])
+    high = low if match["high"] is None else int(match["high"])
+    if high < low:
+        raise ConfigError(f"{part!r} in the template {template!r} has a range that ends before it begins")
+    return [Atom(look, offset) for offset in range(low, high + 1)]
+
+
+def look_named(name: str, number: str, part: str) -> Look:
+    """The look of a name, such as ``suffix`` and ``3``."""
+    if name == "word":
+        name = "w"
+    if name in PLAIN and not number:
+        return Look(name, PLAIN[name])
+    if name in NUMBERED and number and int(number) > 0:
+        return Look(f"{name}{int(number)}", NUMBERED[name](int(number)))
+    if name == "column" and number:
+        return Look(f"column{int(number)}", PLAIN["w"], str(int(number))) if int(number) else Look("w", PLAIN["w"])
+    if name in CONLLU and not number:
+        return Look(name, PLAIN["w"], name)
+    if name == "tag":
+        raise ConfigError(
+            f"{part!r} asks for a tag at another place than the one before: {TAG} is the only one there is"
+        )
+    if name in (*NUMBERED, "column"):
+        raise ConfigError(f"{part!r} needs a number, as in {name}3[0]")
+    raise ConfigError(f"{part!r} is no feature: {did_you_mean(name + number, KNOWN)}")
+
+
+def _crf_plus_plus(text: str) -> list[Template]:
+    match = CRF_PLUS_PLUS.fullmatch(text)
+    if match is None:
+        raise ConfigError(
+            f"{text!r} is no template of CRF++: they read as U05:%x[-1,0]/%x[0,0], or B for pairs of tags"
+        )
+    body = match["body"] or ""
+    if CELL.sub("", body).strip("/ "):
+        raise ConfigError(f"{text!r} holds more than cells %x[row,column] parted by slashes: leave the rest out")
+    atoms = tuple(Atom(look_named("column", column, text), int(row)) for row, column in CELL.findall(body))
+    return [Template(atoms, match["kind"] == "B")]
+
+
+def looks_of(templates: Sequence[Template]) -> list[Look]:
+    """The different looks of templates, in the order they first come."""
+    found: dict[str, Look] = {}
+    for template in templates:
+        for atom in template.atoms:
+            found.setdefault(atom.look.name, atom.look)
+    return list(found.values())

@@ -1,0 +1,118 @@
+"""Where the weights of a tagger on features lie in one long vector.
+
+First those of features with tags, then ``k × k`` transitions, ``k`` starts and ``k`` ends. A weight that is not in use
+stays 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int32, Int64
+
+from catena.kernels.feature_sums import seen_pairs
+from catena.tasks.tag.features.dictionary import FeatureIds
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Which weights there are.
+
+    Args:
+        k: how many tags.
+        pair_first: feature ``f`` has weights for the tags ``pair_tag[pair_first[f] : pair_first[f + 1]]``.
+        pair_tag: see there.
+        in_use: of all weights of the vector, those that are learnt.
+    """
+
+    k: int
+    pair_first: Int64[np.ndarray, " f"]
+    pair_tag: Int32[np.ndarray, " p"]
+    in_use: Bool[np.ndarray, " n"]
+
+    @property
+    def size(self) -> int:
+        """Numbers in the vector."""
+        return self.pairs + self.k * self.k + 2 * self.k
+
+    @property
+    def pairs(self) -> int:
+        """Weights of features with tags."""
+        return len(self.pair_tag)
+
+    def features(self, vector: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " p"]:
+        """The weights of features with tags."""
+        return vector[: self.pairs]
+
+    def transitions(self, vector: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, "k k"]:
+        """``[p, q]`` is the weight of tag ``q`` after ``p``."""
+        return vector[self.pairs : self.pairs + self.k**2].reshape(self.k, self.k)
+
+    def start(self, vector: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " k"]:
+        """The weights of first tags."""
+        return vector[-2 * self.k : -self.k]
+
+    def end(self, vector: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " k"]:
+        """The weights of last tags."""
+        return vector[-self.k :]
+
+
+def layout_of(
+    data: FeatureIds,
+    tags: Int32[np.ndarray, " m"],
+    features: int,
+    k: int,
+    *,
+    all_tags: bool,
+    transitions: str,
+    edges: bool,
+) -> Layout:
+    """The weights of a tagger.
+
+    Args:
+        data: the features of the training sentences.
+        tags: the tag of each token; -1 where it is not known.
+        features: how many there are.
+        k: how many tags there are.
+        all_tags: let every feature have a weight for every tag, and not for those alone that it is seen with.
+        transitions: ``all``, ``seen`` or ``none``.
+        edges: let first and last tags have weights.
+    """
+    if all_tags:
+        pair_first = np.arange(features + 1, dtype=np.int64) * k
+        pair_tag = np.tile(np.arange(k, dtype=np.int32), features)
+    else:
+        pairs = np.empty(len(data.ids), np.int64)
+        seen_pairs(data.token_first, data.ids, tags, k, pairs)
+        known = np.unique(pairs)
+        owners, found = np.divmod(known[known >= 0], k)
+        pair_first = np.searchsorted(owners, np.arange(features + 1)).astype(np.int64)
+        pair_tag = found.astype(np.int32)
+    in_use = np.concatenate((
+        np.ones(len(pair_tag), bool),
+        moves_in_use(data.first, tags, k, transitions).ravel(),
+        np.full(2 * k, edges),
+    ))  # fmt: skip
+    return Layout(k, pair_first, pair_tag, in_use)
+
+
+def moves_in_use(
+    first: Int64[np.ndarray, " s"], tags: Int32[np.ndarray, " m"], k: int, transitions: str
+) -> Bool[np.ndarray, "k k"]:
+    """``[p, q]``: whether tag ``q`` after ``p`` has a weight."""
+    if transitions != "seen":
+        return np.full((k, k), transitions == "all")
+    return pair_counts(first, tags, k) > 0
+
+
+def pair_counts(first: Int64[np.ndarray, " s"], tags: Int32[np.ndarray, " m"], k: int) -> Float64[np.ndarray, "k k"]:
+    """How often each tag follows each, where both are known."""
+    before, after = tags[:-1], tags[1:]
+    inside = np.ones(len(after), bool)
+    breaks = first[1:-1]
+    inside[breaks[(breaks > 0) & (breaks < len(tags))] - 1] = False
+    both = inside & (before >= 0) & (after >= 0)
+    counts = np.zeros((k, k))
+    np.add.at(counts, (before[both], after[both]), 1.0)
+    return counts

@@ -1,0 +1,262 @@
+r"""Quasi-Newton methods for smooth functions of many variables, with an L1 penalty if wanted.
+
+L-BFGS (Liu & Nocedal 1989) keeps the last few steps and changes of the gradient, and makes of them a direction that
+allows for curvature; a line search with the strong Wolfe conditions (Nocedal & Wright 2006, algorithms 3.5 and 3.6)
+chooses how far to go. With :math:`\lambda \|w\|_1` it is OWL-QN (Andrew & Gao 2007): the gradient is replaced by the
+steepest one-sided derivative, and a step never leaves the orthant it began in, so that weights become exactly zero.
+
+Knows a function of a vector, and nothing of what it means. All that it is can be saved and restored, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+
+from catena.errors import DivergedError
+
+Vector = Float64[np.ndarray, " n"]
+Function = Callable[[Float64[np.ndarray, " n"]], tuple[float, Float64[np.ndarray, " n"]]]
+"""The value of the smooth part and its gradient."""
+
+ENOUGH, FLAT = 1e-4, 0.9
+"""The constants of the Wolfe conditions: how much of the promised descent is enough, how flat the end must be."""
+TRIALS = 25
+"""Points tried along one direction, at most."""
+
+
+class Found(NamedTuple):
+    """A better point."""
+
+    point: Vector
+    value: float
+    gradient: Vector
+
+
+@dataclass
+class QuasiNewton:
+    """A minimisation on its way. :meth:`step` moves on by one iteration.
+
+    Args:
+        function: the smooth part of what is made small, and its gradient.
+        point: where it stands.
+        l1: weight of the sum of absolute values.
+        memory: steps that are kept.
+    """
+
+    function: Function
+    point: Vector
+    l1: float = 0.0
+    memory: int = 6
+
+    def __post_init__(self) -> None:
+        self.point = np.array(self.point, np.float64)
+        self.iteration = 0
+        self.evaluations = 0
+        self.moves: list[Vector] = []
+        self.changes: list[Vector] = []
+        self.value, self.gradient = np.nan, np.zeros(0)
+
+    @property
+    def objective(self) -> float:
+        """What is made small: the smooth part and the L1 penalty, at the present point."""
+        self._begin()
+        return self.value + self.l1 * float(np.abs(self.point).sum())
+
+    @property
+    def slope(self) -> Vector:
+        """The gradient; with an L1 penalty the one-sided derivative that is steepest, 0 where none goes down."""
+        self._begin()
+        if self.l1 == 0:
+            return self.gradient
+        return _one_sided(self.gradient, self.point, self.l1)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the slope is as good as zero: a hundred-thousandth of the point's length (1 if that is less)."""
+        return float(np.linalg.norm(self.slope)) <= 1e-5 * max(1.0, float(np.linalg.norm(self.point)))
+
+    def step(self) -> bool:
+        """One iteration. False if no point along the direction is better: it stays where it is, at rest or stuck."""
+        slope = self.slope
+        direction = self._direction(slope)
+        if self.l1 > 0:
+            direction[direction * slope >= 0] = 0.0  # what disagrees with the slope would leave the orthant
+        if not float(direction @ slope) < 0:
+            self.moves, self.changes = [], []
+            direction = -slope
+        found = self._search(direction, slope)
+        if found is None and self.moves:
+            self.moves, self.changes = [], []  # perhaps the curvature was misleading: try the slope itself
+            found = self._search(-slope, slope)
+        if found is None:
+            return False
+        point, value, gradient = found
+        self._remember(point - self.point, gradient - self.gradient)
+        self.point, self.value, self.gradient = point, value, gradient
+        self.iteration += 1
+        return True
+
+    # --- to go on after a break -------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that :meth:`restore` needs beside the function."""
+        self._begin()
+        n = len(self.point)
+        return {
+            "point": self.point,
+            "gradient": self.gradient,
+            "moves": np.array(self.moves).reshape(-1, n),
+            "changes": np.array(self.changes).reshape(-1, n),
+            "numbers": np.array([self.value, float(self.iteration), float(self.evaluations)]),
+        }
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Stand where :meth:`arrays` was taken."""
+        self.point, self.gradient = np.array(arrays["point"]), np.array(arrays["gradient"])
+        self.moves, self.changes = [np.array(x) for x in arrays["moves"]], [np.array(x) for x in arrays["changes"]]
+        self.value = float(arrays["numbers"][0])
+        self.iteration, self.evaluations = int(arrays["numbers"][1]), int(arrays["numbers"][2])
+
+    # --- the parts of a step ----------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if not len(self.gradient):
+            self.value, self.gradient = self._evaluate(self.point)
+            if not np.isfinite(self.value):
+                raise DivergedError(
+                    f"the function to be made small is {self.value} where the search begins: begin elsewhere"
+                )
+
+    def _evaluate(self, point: Vector) -> tuple[float, Vector]:
+        self.evaluations += 1
+        value, gradient = self.function(point)
+        return float(value), gradient
+
+    def _direction(self, slope: Vector) -> Vector:
+        """The two loops of Nocedal & Wright (2006), algorithm 7.4."""
+        d = -slope
+        if not self.moves:
+            return d / max(1.0, float(np.linalg.norm(slope)))
+        shares = []
+        for move, change in zip(reversed(self.moves), reversed(self.changes), strict=True):
+            share = float(move @ d) / float(move @ change)
+            d -= share * change
+            shares.append(share)
+        d *= float(self.moves[-1] @ self.changes[-1]) / float(self.changes[-1] @ self.changes[-1])
+        for move, change, share in zip(self.moves, self.changes, reversed(shares), strict=True):
+            d += (share - float(change @ d) / float(move @ change)) * move
+        return d
+
+    def _remember(self, move: Vector, change: Vector) -> None:
+        # Without curvature along the step, the memory would lose what makes its directions go down.
+        if float(move @ change) > 1e-12 * float(change @ change):
+            self.moves.append(move)
+            self.changes.append(change)
+            del self.moves[: -self.memory], self.changes[: -self.memory]
+
+    def _search(self, direction: Vector, slope: Vector) -> Found | None:
+        return self._search_orthant(direction, slope) if self.l1 > 0 else self._search_line(direction, slope)
+
+    def _search_orthant(self, direction: Vector, slope: Vector) -> Found | None:
+        """Halve the step until it brings enough; signs may not change (Andrew & Gao 2007, section 3.2)."""
+        orthant = np.where(self.point != 0, np.sign(self.point), -np.sign(slope))
+        before, size = self.objective, 1.0
+        for _ in range(TRIALS):
+            point = self.point + size * direction
+            point[point * orthant <= 0] = 0.0
+            value, gradient = self._evaluate(point)
+            objective = value + self.l1 * float(np.abs(point).sum())
+            if objective <= before + ENOUGH * float(slope @ (point - self.point)) and np.isfinite(objective):
+                return Found(point, value, gradient) if objective < before else None
+            size *= 0.5
+        return None
+
+    def _search_line(self, direction: Vector, slope: Vector) -> Found | None:
+        """A point with the strong Wolfe conditions, or the best one met on the way to it."""
+        line = _Line(self, direction, float(direction @ slope))
+        return line.search()
+
+
+class _Line:
+    """The function along a direction."""
+
+    def __init__(self, at: QuasiNewton, direction: Vector, slope: float) -> None:
+        self.at, self.direction = at, direction
+        self.value, self.slope = at.value, slope
+        self.best: Found | None = None
+        self.trials = 0
+
+    def _try(self, size: float) -> tuple[float, float, Vector, Vector]:
+        """(value, slope along the line, point, gradient)."""
+        self.trials += 1
+        point = self.at.point + size * self.direction
+        value, gradient = self.at._evaluate(point)
+        if np.isfinite(value) and value < (self.value if self.best is None else self.best.value):
+            self.best = Found(point, value, gradient)
+        return value, float(gradient @ self.direction), point, gradient
+
+    def search(self) -> Found | None:
+        """Widen the step until a good one lies inside, then close in on it."""
+        low, low_value, low_slope = 0.0, self.value, self.slope
+        size = 1.0
+        while self.trials < TRIALS:
+            value, slope, point, gradient = self._try(size)
+            if (
+                not np.isfinite(value)
+                or value > self.value + ENOUGH * size * self.slope
+                or (low > 0 and value >= low_value)
+            ):
+                return self._zoom(low, low_value, low_slope, size, value, slope)
+            if abs(slope) <= -FLAT * self.slope:
+                return Found(point, value, gradient)
+            if slope >= 0:
+                return self._zoom(size, value, slope, low, low_value, low_slope)
+            low, low_value, low_slope = size, value, slope
+            size *= 2.0
+        return self.best
+
+    def _zoom(
+        self, low: float, low_value: float, low_slope: float, high: float, high_value: float, high_slope: float
+    ) -> Found | None:
+        """``low`` is the better end; a good step lies between the two."""
+        while self.trials < TRIALS and abs(high - low) > 1e-12:
+            size = _between(low, low_value, low_slope, high, high_value, high_slope)
+            value, slope, point, gradient = self._try(size)
+            if not np.isfinite(value) or value > self.value + ENOUGH * size * self.slope or value >= low_value:
+                high, high_value, high_slope = size, value, slope
+                continue
+            if abs(slope) <= -FLAT * self.slope:
+                return Found(point, value, gradient)
+            if slope * (high - low) >= 0:
+                high, high_value, high_slope = low, low_value, low_slope
+            low, low_value, low_slope = size, value, slope
+        return self.best
+
+
+def _between(
+    low: float, low_value: float, low_slope: float, high: float, high_value: float, high_slope: float
+) -> float:
+    """The minimum of the cubic through two ends and their slopes, kept away from the ends; else the middle."""
+    middle, width = (low + high) / 2, abs(high - low)
+    if not (np.isfinite(high_value) and np.isfinite(high_slope)):
+        return middle
+    d1 = low_slope + high_slope - 3 * (low_value - high_value) / (low - high)
+    inside = d1 * d1 - low_slope * high_slope
+    if inside < 0:
+        return middle
+    d2 = np.sign(high - low) * np.sqrt(inside)
+    divisor = high_slope - low_slope + 2 * d2
+    size = high - (high - low) * (high_slope + d2 - d1) / divisor if divisor != 0 else middle
+    return float(np.clip(size, min(low, high) + 0.1 * width, max(low, high) - 0.1 * width))
+
+
+def _one_sided(gradient: Vector, point: Vector, l1: float) -> Vector:
+    """The derivative of ``f + l1 |w|`` towards where it goes down; 0 where it goes up on both sides."""
+    right, left = gradient + l1, gradient - l1
+    at_zero = np.where(right < 0, right, np.where(left > 0, left, 0.0))
+    return np.where(point > 0, right, np.where(point < 0, left, at_zero))

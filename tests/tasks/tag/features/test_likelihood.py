@@ -1,0 +1,159 @@
+"""Losses equal their definitions by listing all tag sequences, and gradients the slopes of the losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catena.errors import DataError
+from catena.tasks.tag.features.dictionary import FeatureIds
+from catena.tasks.tag.features.likelihood import Likelihood, expectations, shards_of
+from catena.tasks.tag.features.weights import Layout, layout_of, pair_counts
+from tests.oracle.feature_tagger import crf_loss, local_loss
+
+K, FEATURES = 3, 7
+
+
+class Problem:
+    """A few sentences with random features, tags and weights."""
+
+    def __init__(
+        self, seed: int, *, all_tags: bool = False, holes: float = 0.0, lengths: tuple[int, ...] = (3, 1, 0, 4, 2, 5, 2)
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        first = np.cumsum([0, *lengths])
+        counts = rng.integers(0, 5, size=int(first[-1]))
+        token_first = np.cumsum([0, *counts])
+        ids = rng.integers(0, FEATURES, size=int(token_first[-1])).astype(np.int32)
+        self.data = FeatureIds(ids, token_first, first)
+        self.tags = rng.integers(0, K, size=int(first[-1])).astype(np.int32)
+        self.tags[rng.random(len(self.tags)) < holes] = -1
+        self.layout = layout_of(self.data, self.tags, FEATURES, K, all_tags=all_tags, transitions="all", edges=True)
+        self.vector = rng.normal(size=self.layout.size)
+
+    def likelihood(self, **kwargs: Any) -> Likelihood:
+        return Likelihood(self.data, self.tags, self.layout, **kwargs)
+
+    def sentences(self, vector: np.ndarray) -> list[tuple[list[int], list[list[float]]]]:
+        """(tags, scores) of each sentence, feature by feature."""
+        data, layout, found = self.data, self.layout, []
+        for s in range(data.sentences):
+            rows = []
+            for i in range(data.first[s], data.first[s + 1]):
+                row = [0.0] * K
+                for f in data.ids[data.token_first[i] : data.token_first[i + 1]]:
+                    for p in range(layout.pair_first[f], layout.pair_first[f + 1]):
+                        row[layout.pair_tag[p]] += vector[p]
+                rows.append(row)
+            found.append((self.tags[data.first[s] : data.first[s + 1]].tolist(), rows))
+        return found
+
+    def listed(self, vector: np.ndarray, over: str) -> float:
+        moves, start, end = (
+            part(vector).tolist() for part in (self.layout.transitions, self.layout.start, self.layout.end)
+        )
+        total = 0.0
+        for tags, scores in self.sentences(vector):
+            if not tags or max(tags) < 0:
+                continue
+            if over == "crf":
+                total += crf_loss(tags, scores, moves, start, end)
+            else:
+                total += local_loss(tags, scores, moves if over == "memm" else None, start)
+        return total
+
+
+@pytest.mark.parametrize("over", ["crf", "softmax", "memm"])
+@pytest.mark.parametrize("all_tags", [False, True])
+@pytest.mark.parametrize("holes", [0.0, 0.4])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_loss_is_its_definition(over: str, all_tags: bool, holes: float, threads: int) -> None:
+    for seed in range(3):
+        problem = Problem(seed, all_tags=all_tags, holes=holes)
+        value, _ = problem.likelihood(over=over, threads=threads)(problem.vector)
+        assert value == pytest.approx(problem.listed(problem.vector, over), abs=1e-9)
+
+
+@pytest.mark.parametrize("over", ["crf", "softmax", "memm"])
+@pytest.mark.parametrize("holes", [0.0, 0.4])
+def test_the_gradient_is_the_slope_of_the_loss(over: str, holes: float) -> None:
+    problem = Problem(1, holes=holes)
+    function = problem.likelihood(over=over, l2=0.3)
+    _, gradient = function(problem.vector)
+    for i in range(problem.layout.size):
+        step = np.zeros(problem.layout.size)
+        step[i] = 1e-5
+        slope = (function(problem.vector + step)[0] - function(problem.vector - step)[0]) / 2e-5
+        assert gradient[i] == pytest.approx(slope, abs=1e-6), i
+
+
+def test_the_penalty_is_the_sum_of_squares() -> None:
+    problem = Problem(2)
+    with_penalty, without = problem.likelihood(l2=0.7)(problem.vector), problem.likelihood()(problem.vector)
+    assert with_penalty[0] - without[0] == pytest.approx(0.7 * (problem.vector**2).sum())
+    assert with_penalty[1] - without[1] == pytest.approx(1.4 * problem.vector)
+
+
+def test_weights_that_are_not_in_use_have_no_slope() -> None:
+    problem = Problem(3)
+    layout = layout_of(problem.data, problem.tags, FEATURES, K, all_tags=False, transitions="seen", edges=False)
+    _, gradient = Likelihood(problem.data, problem.tags, layout)(problem.vector)
+    assert (layout.start(gradient) == 0).all()
+    assert (layout.end(gradient) == 0).all()
+    seen = pair_counts(problem.data.first, problem.tags, K) > 0
+    assert (layout.transitions(gradient)[~seen] == 0).all()
+    assert (layout.transitions(gradient)[seen] != 0).all()
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.4])
+def test_scores_that_floats_cannot_take_the_exponential_of_are_summed_all_the_same(holes: float) -> None:
+    problem = Problem(4, holes=holes)
+    vector = problem.vector * 900
+    value, gradient = problem.likelihood()(vector)
+    assert value == pytest.approx(problem.listed(vector, "crf"), rel=1e-9)
+    assert np.isfinite(gradient).all()
+    small = Problem(4, holes=holes, lengths=(3,))
+    found = expectations(small.data, small.tags, small.layout, vector[: small.layout.size], "crf", [np.array([0])])
+    assert small.layout.transitions(found.counts).sum() == pytest.approx(2.0)
+    assert small.layout.start(found.counts).sum() == pytest.approx(1.0)
+
+
+def test_pairs_of_tags_are_counted_inside_sentences() -> None:
+    first = np.array([0, 3, 3, 5, 6])
+    tags = np.array([0, 1, 1, 2, 0, 1], np.int32)
+    assert pair_counts(first, tags, 3).tolist() == [[0, 1, 0], [0, 1, 0], [1, 0, 0]]
+    tags[1] = -1
+    assert pair_counts(first, tags, 3).tolist() == [[0, 0, 0], [0, 0, 0], [1, 0, 0]]
+
+
+def test_features_have_weights_for_the_tags_they_are_seen_with() -> None:
+    data = FeatureIds(np.array([0, 1, 1, 2], np.int32), np.array([0, 2, 3, 4]), np.array([0, 3]))
+    tags = np.array([2, 0, -1], np.int32)
+    layout = layout_of(data, tags, 3, 3, all_tags=False, transitions="all", edges=True)
+    assert layout.pair_first.tolist() == [0, 1, 3, 3]
+    assert layout.pair_tag.tolist() == [2, 0, 2]
+    assert layout.size == len(layout.in_use) == 3 + 9 + 6
+
+
+def test_every_sentence_is_in_one_shard() -> None:
+    problem = Problem(0)
+    shards = shards_of(problem.data, np.arange(7), 3)
+    assert sorted(s for shard in shards for s in shard.tolist()) == list(range(7))
+    lengths = [problem.data.lengths[s] for s in shards_of(problem.data, np.arange(7), 1)[0]]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_nothing_to_learn_from_is_said() -> None:
+    problem = Problem(0)
+    with pytest.raises(DataError, match="no token of the training sentences has a tag"):
+        Likelihood(problem.data, np.full_like(problem.tags, -1), problem.layout)
+
+
+def test_the_parts_of_the_vector_do_not_overlap() -> None:
+    layout = Layout(2, np.array([0, 1]), np.array([1], np.int32), np.ones(9, bool))
+    vector = np.arange(9.0)
+    assert layout.features(vector).tolist() == [0]
+    assert layout.transitions(vector).tolist() == [[1, 2], [3, 4]]
+    assert (layout.start(vector).tolist(), layout.end(vector).tolist()) == ([5, 6], [7, 8])

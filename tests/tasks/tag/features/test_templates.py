@@ -1,0 +1,98 @@
+"""Templates are read as they are written, and words are looked at as said."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.errors import ConfigError, DataError
+from catena.tasks.tag.features.templates import columns_of, outline, parse_template, parse_templates, shape, value_at
+from catena.tasks.words.sentences import Sentence
+
+
+def names(*texts: str) -> list[str]:
+    return [str(template) for template in parse_templates(texts)]
+
+
+def test_templates_are_read_and_written_alike() -> None:
+    texts = ["w[0]", "w[-1]|w[0]", "suffix3[0]", "column1[-1]|column1[0]", "bias", "upos[1]", "tag[-1]|w[0]"]
+    assert names(*texts) == texts
+
+
+def test_a_range_of_places_is_several_templates() -> None:
+    assert names("w[-1..1]") == ["w[-1]", "w[0]", "w[1]"]
+    assert names("shape[0]|w[1..2]") == ["shape[0]|w[1]", "shape[0]|w[2]"]
+
+
+def test_none_is_there_twice_however_it_is_written() -> None:
+    assert names("w[0]", "word[0]", "column0[0]", "w[+0]", "U00:%x[0,0]") == ["w[0]"]
+
+
+def test_templates_of_crf_plus_plus_are_taken() -> None:
+    assert names("U05:%x[-1,0]/%x[0,0]", "U10:%x[-2,1]", "U") == ["w[-1]|w[0]", "column1[-2]", "bias"]
+    assert [t.pairs for t in parse_templates(["B", "B01:%x[0,0]"])] == [True, True]
+    assert names("B01:%x[0,0]") == ["tag[-1]|w[0]"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("w", "is no name with a place"),
+        ("w[0]|", "is no name with a place"),
+        ("sufix3[0]", "did you mean 'suffix3'"),
+        ("suffix[0]", r"needs a number, as in suffix3\[0\]"),
+        ("tag[0]", "at another place than the one before"),
+        ("tag[-1]|tag[-1]|w[0]", "more than once"),
+        ("w[2..1]", "ends before it begins"),
+        ("w[0..1]|w[1..2]", "more than one range"),
+        ("U05:%x[-1,0]+%x[0,0]", "more than cells"),
+        ("X05:%x[-1,0]", "is no template of CRF"),
+    ],
+)
+def test_what_is_no_template_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        parse_template(text)
+
+
+@pytest.mark.parametrize(
+    ("word", "whole", "short"),
+    [
+        ("IBM", "XXX", "X"),
+        ("McDonald's-1997", "XxXxxxx'x-dddd", "XxXx'x-d"),
+        ("1,234,567.89", "d,ddd,ddd.dd", "d,d,d.d"),
+        ("aaaaaaa", "xxxx", "x"),
+        ("分词", "xx", "x"),
+        ("", "", ""),
+    ],
+)
+def test_shapes(word: str, whole: str, short: str) -> None:
+    assert (shape(word), outline(word)) == (whole, short)
+
+
+@given(st.text(max_size=12))
+def test_a_shape_has_no_five_alike_in_a_row(word: str) -> None:
+    assert not any(len(set(shape(word)[i : i + 5])) == 1 for i in range(len(shape(word)) - 4))
+    assert all(a != b for a, b in zip(outline(word), outline(word)[1:], strict=False))
+
+
+def test_places_beyond_the_ends_have_values_of_their_own() -> None:
+    sentence = Sentence(("a", "b"))
+    (far, *_, end) = parse_templates(["w[-2..3]"])
+    assert value_at(far.atoms[0], sentence, 0, ()) == "<-2>"
+    assert value_at(far.atoms[0], sentence, 1, ()) == "<-1>"
+    assert value_at(end.atoms[0], sentence, 0, ()) == "<+2>"
+    assert far.filled(sentence, 0, ()) == "w[-2]=<-2>"
+
+
+def test_columns_are_those_that_templates_read() -> None:
+    templates = parse_templates(["w[0]", "column2[0]|column1[1]", "upos[0]", "column2[1]"])
+    assert columns_of(templates) == ("2", "1", "upos")
+    filled = templates[1].filled(Sentence(("a", "b"), (("x", "y"), ("p", "q"), ("N", "V"))), 0, columns_of(templates))
+    assert filled == "column2[0]|column1[1]=x|q"
+
+
+def test_a_sentence_without_its_columns_is_refused() -> None:
+    (template,) = parse_template("column1[0]")
+    with pytest.raises(DataError, match="templates read column '1', and the sentence 'a b' has its words alone"):
+        template.filled(Sentence(("a", "b")), 0, ("1",))
