@@ -26,23 +26,28 @@ _MOST_DIGITS = 9
 
 def read(path: Path | str, *, encoding: str | None = None) -> Iterator[ConlluSentence]:
     """Yield the sentences. Words must be numbered from 1 without a gap, and heads must be words of the sentence."""
+    with open_text(path, encoding) as lines:
+        yield from read_lines(path, lines)
+
+
+def read_lines(path: Path | str, lines: Iterable[tuple[int, str]]) -> Iterator[ConlluSentence]:
+    """The same from numbered lines; ``path`` is what they are called in errors, such as "standard input"."""
     comments: list[str] = []
     rows: list[tuple[int, str]] = []
     number = 0
-    with open_text(path, encoding) as lines:
-        for number, line in lines:
-            if not line.strip():
-                if rows:
-                    yield _sentence(path, comments, rows)
-                    comments, rows = [], []
-                elif comments:
-                    raise _bad(path, number - 1, comments[-1], "is a comment with no words after it")
-            elif line.startswith("#"):
-                if rows:
-                    raise _bad(path, number, line, "is a comment inside a sentence, not before it")
-                comments.append(line)
-            else:
-                rows.append((number, line))
+    for number, line in lines:
+        if not line.strip():
+            if rows:
+                yield _sentence(path, comments, rows)
+                comments, rows = [], []
+            elif comments:
+                raise _bad(path, number - 1, comments[-1], "is a comment with no words after it")
+        elif line.startswith("#"):
+            if rows:
+                raise _bad(path, number, line, "is a comment inside a sentence, not before it")
+            comments.append(line)
+        else:
+            rows.append((number, line))
     if rows:
         yield _sentence(path, comments, rows)
     elif comments:

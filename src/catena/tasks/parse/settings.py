@@ -81,6 +81,11 @@ class ParseConfig(Config):
 
     @model_validator(mode="after")
     def _fits_together(self) -> ParseConfig:
+        if self.tokenizer.kind not in ("whitespace", "words", "characters"):
+            raise ValueError(
+                f"tokenizer.kind = {self.tokenizer.kind!r} gives pieces of words, and trees are over words: choose "
+                f"words, whitespace or characters"
+            )
         metric, known = self.training.metric, METRICS[self.model.kind]
         if metric not in (None, *known):
             raise ValueError(

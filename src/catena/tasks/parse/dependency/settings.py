@@ -50,7 +50,7 @@ class BiaffineModel(Config):
         return self
 
 
-METRICS = ("las", "uas", "clas", "mlas", "nonprojective_recall")
+METRICS = ("las", "uas", "clas", "mlas")
 """The scores of a dependency parser; the first decides which checkpoint is best."""
 
 SUGGESTED: dict[str, Any] = {

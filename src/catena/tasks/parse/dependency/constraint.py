@@ -1,0 +1,82 @@
+"""Constraints on parses as CoNLL-U that is filled in part.
+
+A HEAD or DEPREL that is not ``_`` is fixed. ``NotHead=3,4`` in MISC forbids heads (0 is the root),
+``NotDeprel=obj,iobj`` relations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from catena.data.examples import ConlluRow, ConlluSentence
+from catena.data.vocabulary import Labels
+from catena.errors import DataError
+from catena.tasks.parse.dependency.decode import Allowed
+from catena.tasks.parse.dependency.trees import line_of
+
+NOT_HEAD, NOT_DEPREL = "NotHead", "NotDeprel"
+
+
+def allowed_of(sentences: Sequence[ConlluSentence], constraints: Sequence[ConlluSentence], names: Labels) -> Allowed:
+    """What the constraints leave of the arcs and relations of a batch of sentences."""
+    n = 1 + max(len(sentence.words) for sentence in sentences)
+    arcs = torch.ones(len(sentences), n, n, dtype=torch.bool)
+    relations = torch.ones(len(sentences), n, len(names), dtype=torch.bool)
+    for row, (sentence, constraint) in enumerate(zip(sentences, constraints, strict=True)):
+        _check_words(sentence, constraint)
+        for number, word in enumerate(constraint.words, start=1):
+            _apply_heads(arcs[row], constraint, number, word)
+            _apply_relations(relations[row], constraint, number, word, names)
+    return Allowed(arcs, relations)
+
+
+def _check_words(sentence: ConlluSentence, constraint: ConlluSentence) -> None:
+    own, theirs = ([word.form for word in s.words] for s in (sentence, constraint))
+    if own != theirs:
+        i = next((i for i, (a, b) in enumerate(zip(own, theirs, strict=False)) if a != b), min(len(own), len(theirs)))
+        a, b = (words[i] if i < len(words) else "no word" for words in (own, theirs))
+        raise DataError(
+            f"{constraint.place}: a constraint must have the words of the sentence that it is for, and word {i + 1} is "
+            f"{b!r} where the sentence has {a!r}: give the same sentences in the same order"
+        )
+
+
+def _apply_heads(arcs: Tensor, constraint: ConlluSentence, number: int, word: ConlluRow) -> None:
+    if word.head != "_":
+        kept = arcs[int(word.head), number].clone()
+        arcs[:, number] = False
+        arcs[int(word.head), number] = kept
+    for head in _listed(word, NOT_HEAD):
+        if not head.isdecimal() or int(head) > len(constraint.words):
+            raise DataError(
+                f"{line_of(constraint, number)}: {NOT_HEAD} must name words from 0 (the root) to "
+                f"{len(constraint.words)}, parted by commas, and has {head!r}"
+            )
+        arcs[int(head), number] = False
+
+
+def _apply_relations(
+    relations: Tensor, constraint: ConlluSentence, number: int, word: ConlluRow, names: Labels
+) -> None:
+    fixed = [] if word.deprel == "_" else [word.deprel]
+    forbidden = _listed(word, NOT_DEPREL)
+    try:
+        fixed_ids, forbidden_ids = names.ids(fixed), names.ids(forbidden)
+    except DataError as error:
+        raise DataError(f"{line_of(constraint, number)}: {error}") from None
+    if fixed_ids:
+        relations[number] = False
+        relations[number, fixed_ids] = True
+    relations[number, forbidden_ids] = False
+
+
+def _listed(word: ConlluRow, key: str) -> list[str]:
+    """The values of a key in MISC, such as NotHead=3,4."""
+    for part in word.misc.split("|"):
+        name, equals, value = part.partition("=")
+        if equals and name == key:
+            return value.split(",")
+    return []

@@ -1,0 +1,259 @@
+"""From CoNLL-U files to numbers: read, check and count, split, choose vocabularies and relations, encode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from catena.data.batches import pad
+from catena.data.examples import ConlluSentence
+from catena.data.readers.conllu import read
+from catena.data.readers.table import FORMATS
+from catena.data.reading import Tally
+from catena.data.recognise import recognise
+from catena.data.vocabulary import Labels, Vocabulary
+from catena.errors import DataError, FormatError
+from catena.metrics.attachment import Attached, nonprojective_words
+from catena.randomness import Randomness
+from catena.structure.dependency import ArcConstraint
+from catena.structure.projective import ProjectiveTree
+from catena.tasks.parse.dependency.loss import GoldTrees
+from catena.tasks.parse.dependency.settings import BiaffineModel
+from catena.tasks.parse.dependency.trees import UNKNOWN, check_tree, lifted, line_of
+from catena.tasks.parse.settings import ParseConfig, ParseData
+from catena.tasks.words.encoding import EncodedSentences, WordEncoding
+from catena.tasks.words.sentences import Sentence, sentence_of
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Everything that training needs. ``heads[i]`` and ``relations[i]`` are those of sentence ``i``, -1 if not known;
+    ``examples`` are the sentences of dev and test by their row."""
+
+    encoding: WordEncoding
+    names: Labels
+    sentences: EncodedSentences
+    heads: list[np.ndarray]
+    relations: list[np.ndarray]
+    train: np.ndarray
+    dev: np.ndarray
+    test: np.ndarray
+    examples: Mapping[int, ConlluSentence]
+    lines: list[str] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+
+    def gold(self, rows: np.ndarray, device: torch.device) -> GoldTrees:
+        """The right trees of some sentences, as a batch."""
+        heads, _ = pad([self.heads[int(i)] for i in rows], UNKNOWN)
+        relations, _ = pad([self.relations[int(i)] for i in rows], UNKNOWN)
+        whole = not any((self.heads[int(i)] < 0).any() for i in rows)
+        return GoldTrees(heads.to(device), relations.to(device), whole)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_sentences(data: ParseData, path: Path | str) -> Iterator[ConlluSentence]:
+    """The sentences of a CoNLL-U file; what is another format is said."""
+    if data.format not in ("auto", "conllu"):
+        raise FormatError(f"dependency trees are read from CoNLL-U, and data.format is {data.format!r}: leave it out")
+    if data.format == "auto":
+        found = recognise(Path(path), data.encoding)
+        if found.format != "conllu":
+            title = FORMATS[found.format].title if found.format in FORMATS else found.format
+            raise FormatError(
+                f"{path} looks like {title} ({found.why}), and dependency trees are read from CoNLL-U: give a file of "
+                f"that format, or --format conllu to take it for one"
+            )
+    yield from read(path, encoding=data.encoding)
+
+
+def words_of(sentence: ConlluSentence, columns: Sequence[str]) -> Sentence:
+    """What a parser sees of a sentence."""
+    return sentence_of(sentence, columns)
+
+
+def attached(sentence: ConlluSentence) -> list[Attached]:
+    """A sentence as the metrics read it; every word must have its head."""
+    return [Attached(int(word.head), word.deprel, word.upos, word.feats) for word in sentence.words]
+
+
+def _gather(config: ParseConfig, tally: Tally) -> dict[str, list[tuple[ConlluSentence, list[int]]]]:
+    """The sentences of every part with their heads, without those that training cannot use."""
+    data, model = config.data, config.model
+    assert isinstance(model, BiaffineModel)
+    if not data.train:
+        raise DataError("there is nothing to train on: name a file, as in 'catena train parse FILE'")
+    parts: dict[str, Sequence[str]] = {"train": data.train}
+    parts |= {name: [path] for name, path in (("dev", data.dev), ("test", data.test)) if path is not None}
+    found: dict[str, list[tuple[ConlluSentence, list[int]]]] = {}
+    for part, paths in parts.items():
+        found[part] = []
+        for path in paths:
+            for sentence in tally.seen(read_sentences(data, path)):
+                heads = check_tree(sentence, model.single_root, whole=part != "train")
+                reason = _why_not(heads, data.max_length, model) if part == "train" else None
+                if reason is None:
+                    found[part].append((sentence, heads))
+                else:
+                    tally.drop(reason, sentence.place, " ".join(word.form for word in sentence.words))
+    return found
+
+
+def _why_not(heads: list[int], most: int, model: BiaffineModel) -> str | None:
+    if len(heads) > most:
+        return f"longer than max_length={most}"
+    if all(head == UNKNOWN for head in heads):
+        return "without any head"
+    if UNKNOWN not in heads:
+        return None
+    if model.loss == "margin":
+        return "without all heads, which loss = margin needs"
+    if model.loss == "eisner" and not _may_be_projective(heads, model.single_root):
+        return "partly annotated with crossing arcs, which loss = eisner cannot use"
+    return None
+
+
+def _may_be_projective(heads: list[int], single_root: bool) -> bool:
+    n = len(heads) + 1
+    given = ArcConstraint.partial(torch.tensor([heads]))
+    tree = ProjectiveTree(torch.zeros(1, n, n), single_root=single_root, constraint=given, impossible="-inf")
+    return bool(tree.log_partition().isfinite())
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+def prepare(
+    config: ParseConfig,
+    randomness: Randomness,
+    encoding: WordEncoding | None = None,
+    names: Labels | None = None,
+    words: Vocabulary | None = None,
+) -> Dataset:
+    """Read everything a config names into a dataset.
+
+    Args:
+        config: what to read, and for which model.
+        randomness: what holds out dev where there is no such file.
+        encoding: that of a trained model, when training goes on from it; ``names`` are its relations.
+        names: see ``encoding``.
+        words: the vocabulary of a language model that is started from.
+    """
+    model = config.model
+    assert isinstance(model, BiaffineModel)
+    tally = Tally()
+    found = _gather(config, tally)
+    both = [pair for part in found.values() for pair in part]
+    train, dev, test = _rows(config, {part: len(pairs) for part, pairs in found.items()}, randomness)
+    columns = model.words.columns
+    if encoding is None:
+        encoding = WordEncoding.count(model.words, (words_of(both[i][0], columns) for i in train), words)
+    if names is None:
+        names = Labels.count(_known_relations(both[i][0]) for i in train)
+    if not len(names):
+        raise DataError("no word of train has both a head and a relation: there is nothing to learn from")
+    sentences = encoding.encode(words_of(sentence, columns) for sentence, _ in both)
+    in_train = np.zeros(len(both), bool)
+    in_train[train] = True
+    relations = [_relation_ids(s, names, must_know=bool(in_train[i])) for i, (s, _) in enumerate(both)]
+    heads, n_lifted = _learnt_heads([h for _, h in both], model)
+    examples = {int(i): both[i][0] for i in (*dev, *test)}
+    lines = [
+        *_describe_files(config),
+        tally.counts(len(both)).sentence(),
+        *_describe(encoding, sentences, train, dev, test),
+        f"{len(names)} relations: {_most_frequent(names)}",
+    ]
+    if n_lifted:
+        lines.append(f"{n_lifted:,} sentences have crossing arcs, which are lifted to be learnt as projective trees")
+    arrays = [np.array(h, np.int64) for h in heads]
+    return Dataset(encoding, names, sentences, arrays, relations, train, dev, test, examples, lines, tally)
+
+
+def _learnt_heads(heads: list[list[int]], model: BiaffineModel) -> tuple[list[list[int]], int]:
+    """Heads that the loss gives a probability to, and how many sentences were changed for it."""
+    projective = model.loss == "eisner" or (model.loss == "margin" and model.trees == "projective")
+    if not projective:
+        return heads, 0
+    n, found = 0, []
+    for own in heads:
+        crosses = UNKNOWN not in own and bool(nonprojective_words(own))
+        found.append(lifted(own) if crosses else own)
+        n += crosses
+    return found, n
+
+
+def _known_relations(sentence: ConlluSentence) -> list[str]:
+    return [word.deprel for word in sentence.words if word.deprel != "_" and word.head != "_"]
+
+
+def _relation_ids(sentence: ConlluSentence, names: Labels, must_know: bool) -> np.ndarray:
+    """The ids of relations; -1 where they are not known. Those of dev and test may be new."""
+    ids = []
+    for number, word in enumerate(sentence.words, start=1):
+        if word.deprel in names:
+            ids.append(names.id(word.deprel))
+        elif must_know and word.deprel != "_" and word.head != "_":
+            try:
+                names.id(word.deprel)
+            except DataError as error:
+                raise DataError(f"{line_of(sentence, number)}: {error}") from None
+        else:
+            ids.append(UNKNOWN)
+    return np.array(ids, np.int64)
+
+
+def _rows(
+    config: ParseConfig, sizes: Mapping[str, int], randomness: Randomness
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which rows are for training, for dev and for test."""
+    data, starts = config.data, {}
+    total = 0
+    for part, size in sizes.items():
+        starts[part] = np.arange(total, total + size)
+        total += size
+    train, none = starts["train"], np.zeros(0, np.int64)
+    test, dev = starts.get("test", none), starts.get("dev")
+    if dev is not None and not len(dev):
+        raise DataError(f"{data.dev} holds no sentence: name a dev file that has some, or leave it out")
+    if data.folds is not None:
+        if len(train) < data.folds:
+            raise DataError(f"{len(train)} sentences cannot be cut into data.folds = {data.folds} parts")
+        order = train[randomness.numpy("folds").permutation(len(train))]
+        inside = np.array_split(order, data.folds)[data.fold or 0]
+        train, test = np.setdiff1d(train, inside), np.sort(inside)
+    if dev is None and len(train) >= 2:
+        order = train[randomness.numpy("dev", data.fold or 0).permutation(len(train))]
+        held = min(max(1, round(data.dev_share * len(train))), len(train) - 1)
+        train, dev = np.sort(order[held:]), np.sort(order[:held])
+    if dev is None or not len(train):
+        raise DataError("too few sentences of train are left to learn from: see what was dropped, and why")
+    return train, dev, test
+
+
+def _describe_files(config: ParseConfig) -> Iterator[str]:
+    for part, path in config.data.files().items():
+        shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        yield f"{part}: {shown}"
+
+
+def _describe(
+    encoding: WordEncoding, sentences: EncodedSentences, train: np.ndarray, dev: np.ndarray, test: np.ndarray
+) -> Iterator[str]:
+    for part, rows in (("train", train), ("dev", dev), ("test", test)):
+        if len(rows):
+            lengths = sentences.lengths[rows]
+            line = f"{part}: {len(rows):,} sentences, {lengths.sum():,} words, {lengths.max():,} in the longest"
+            unknown = 100 * encoding.unknown_share(sentences, rows)
+            yield line + (f", {unknown:.1f} % of the words unknown" if part != "train" else "")
+
+
+def _most_frequent(names: Labels) -> str:
+    most = sorted(zip(names.counts, names.names, strict=True), reverse=True)
+    listed = ", ".join(f"{name} {count:,}" for count, name in most[:8])
+    return listed + (f", and {len(most) - 8} more" if len(most) > 8 else "")

@@ -1,0 +1,241 @@
+r"""From scores to trees: the best, the k best, samples, and the probability of each arc; all of them exact.
+
+A labelled tree has the probability
+
+.. math::  p(y, q) = \frac{1}{Z} \prod_m \exp(a_{h_m m})\, w_{h_m m}(q_m)
+
+where :math:`w_{hm}` are the probabilities of relations given the arc, or, for a model that was trained by a margin, the
+exponentials of their scores. The best tree is the best pair of arcs and relations.
+
+The scores of all relations on all arcs are never held at once (but for k best): what a tree needs of them, the best and
+the sum, is gathered for some heads at a time, so that memory grows with the square of a sentence and not with the
+number of relations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.data.vocabulary import Labels
+from catena.errors import DataError
+from catena.numerics import NEVER
+from catena.structure.dependency import DependencyTree
+from catena.tasks.application import Asking
+from catena.tasks.parse.dependency.loss import KINDS
+from catena.tasks.parse.dependency.model import ArcScores
+from catena.tasks.parse.dependency.settings import BiaffineModel
+
+AT_ONCE = 2**24
+"""Scores of relations that are held at once."""
+MOST_SCORES = 2**28
+"""Scores of relations of one sentence that k best may need."""
+LONGEST_PROJECTIVE_SUM = 1000
+"""Words of a sentence over whose projective trees sums are taken: their time grows with the third power."""
+
+
+@dataclass(frozen=True)
+class Parse:
+    """A tree: for each word the number of its head, 0 for the root, and its relation.
+
+    ``log_prob`` is that of the whole labelled tree, in nats; ``confidence`` the probability of each word's arc and
+    relation together, summed over all trees that have them. None where they were not asked for.
+    """
+
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+    log_prob: float | None = None
+    confidence: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What a constraint leaves: ``arcs[b, h, m]``, and ``relations[b, m, q]`` for the word ``m``, whatever its head."""
+
+    arcs: Bool[Tensor, "b n n"]
+    relations: Bool[Tensor, "b n k"]
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Of the relations of every arc, on the CPU: the best one's number and log-weight, and the log of their sum."""
+
+    best: Float[Tensor, "b n n"]
+    which: Int[Tensor, "b n n"]
+    total: Float[Tensor, "b n n"]
+
+
+class Decoder:
+    """Answers for one batch of scored sentences.
+
+    Args:
+        settings: the model's.
+        scores: of the batch.
+        names: the relations.
+        allowed: what a constraint leaves; None for all.
+    """
+
+    def __init__(
+        self, settings: BiaffineModel, scores: ArcScores, names: Labels, allowed: Allowed | None = None
+    ) -> None:
+        self.settings, self.scores, self.names, self.allowed = settings, scores, names, allowed
+        self.lengths = scores.lengths.cpu()
+        self.arcs = scores.arcs.float().cpu()
+        if allowed is not None:
+            self.arcs = torch.where(allowed.arcs, self.arcs, NEVER)
+        self.gathered = self._gather()
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def best(self) -> list[tuple[list[int], list[int]]]:
+        """Heads and numbers of relations of the best tree of each sentence; heads of -1 where there is none."""
+        heads, relations = self._best()
+        rows = zip(heads.tolist(), relations.tolist(), self.lengths.tolist(), strict=True)
+        return [(h[:n], q[:n]) for h, q, n in rows]
+
+    def parses(self, asking: Asking, generator: torch.Generator | None = None) -> list[list[Parse]]:
+        """What is asked for of each sentence; nothing where a constraint leaves no tree."""
+        if not asking.beyond() - {"constraint"}:
+            return [[self._parse(h, q)] if -1 not in h else [] for h, q in self.best()]
+        self._check_length()
+        summed = self._tree(self.arcs + self.gathered.total)
+        log_z = summed.log_partition().double()
+        marginals = summed.arc_marginals() if asking.confidence else None
+        if asking.samples:
+            heads, relations = self._sampled(summed, asking.samples, generator)
+        elif asking.nbest > 1:
+            heads, relations = self._top(asking.nbest)
+        else:
+            heads, relations = (x[None] for x in self._best())
+        found: list[list[Parse]] = [[] for _ in self.lengths]
+        for some_heads, some_relations in zip(heads, relations, strict=True):
+            for parses, parse in zip(found, self._measured(some_heads, some_relations, log_z, marginals), strict=True):
+                parses += [] if parse is None else [parse]
+        return found
+
+    def _best(self) -> tuple[Int[Tensor, "b t"], Int[Tensor, "b t"]]:
+        heads = self._tree(self.arcs + self.gathered.best).argmax()
+        return heads, self._at(self.gathered.which, heads).long()
+
+    def _sampled(
+        self, summed: DependencyTree, n: int, generator: torch.Generator | None
+    ) -> tuple[Int[Tensor, "s b t"], Int[Tensor, "s b t"]]:
+        heads = summed.sample(n, generator)
+        relations = []
+        for one in heads:
+            chances = self._log_weights_at(one).double().softmax(-1).nan_to_num(1.0)
+            relations.append(torch.multinomial(chances.flatten(0, 1), 1, generator=generator).reshape(one.shape))
+        return heads, torch.stack(relations)
+
+    def _top(self, k: int) -> tuple[Int[Tensor, "k b t"], Int[Tensor, "k b t"]]:
+        """The k best labelled trees, sentence by sentence: this alone needs every relation of every arc."""
+        heads = torch.full((k, len(self.lengths), self.arcs.shape[-1] - 1), -1)
+        relations = torch.zeros_like(heads)
+        for row, length in enumerate(self.lengths.tolist()):
+            n = length + 1
+            if length == 0:
+                continue
+            if n * n * len(self.names) > MOST_SCORES:
+                raise DataError(
+                    f"the k best parses of a sentence of {length:,} words need {n * n * len(self.names):,} scores of "
+                    f"relations at once, more than {MOST_SCORES:,}: ask for the best alone, or cut the sentence"
+                )
+            labels = self._log_weights(self._one(row, n).relations().float().cpu(), row)
+            tree = KINDS[self.settings.trees](
+                self.arcs[row, None, :n, :n], labels=labels, single_root=self.settings.single_root
+            )
+            members = tree.topk(k).members[:, 0]
+            heads[:, row, :length], relations[:, row, :length] = members[..., 0], members[..., 1]
+        return heads, relations
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _normalised(self) -> bool:
+        return self.settings.loss != "margin"
+
+    def _tree(self, arcs: Tensor) -> DependencyTree:
+        return KINDS[self.settings.trees](arcs, lengths=self.lengths, single_root=self.settings.single_root)
+
+    def _gather(self) -> Gathered:
+        b, n, _ = self.arcs.shape
+        step = max(1, AT_ONCE // (b * n * len(self.names)))
+        best, which, total = [], [], []
+        for first in range(0, n, step):
+            weights = self._log_weights(self.scores.relations_from(first, min(n, first + step)).float(), None)
+            top = weights.max(-1)
+            best.append(top.values.cpu())
+            which.append(top.indices.to(torch.int32).cpu())
+            if self._normalised and self.allowed is None:
+                total.append(torch.zeros(()).expand(top.values.shape))
+            else:
+                total.append(weights.logsumexp(-1).cpu())
+        return Gathered(torch.cat(best, 1), torch.cat(which, 1), torch.cat(total, 1))
+
+    def _log_weights(self, relations: Tensor, row: int | None) -> Tensor:
+        """The log-weights of relations ``[b, h, m, k]``, of one sentence or of all."""
+        weights = relations.log_softmax(-1) if self._normalised else relations
+        if self.allowed is None:
+            return weights
+        mine = self.allowed.relations if row is None else self.allowed.relations[row : row + 1, : weights.shape[2]]
+        return torch.where(mine[:, None].to(weights.device), weights, NEVER)
+
+    def _log_weights_at(self, heads: Int[Tensor, "b t"]) -> Float[Tensor, "b t k"]:
+        """The log-weights of the relations of each word with its head."""
+        relations = self.scores.relations_at(heads.to(self.scores.arcs.device)).float().cpu()
+        weights = relations.log_softmax(-1) if self._normalised else relations
+        return weights if self.allowed is None else torch.where(self.allowed.relations[:, 1:], weights, NEVER)
+
+    def _measured(
+        self,
+        heads: Int[Tensor, "b t"],
+        relations: Int[Tensor, "b t"],
+        log_z: Float[Tensor, "b"],
+        marginals: Float[Tensor, "b n n"] | None,
+    ) -> list[Parse | None]:
+        """A tree of each sentence with its log-probability and, if there are marginals, the confidence in its parts;
+        None where there is no tree."""
+        weights = self._log_weights_at(heads).gather(-1, relations.clamp_min(0)[..., None])[..., 0].double()
+        scores = self._at(self.arcs, heads).double() + weights
+        given_arc = (weights - self._at(self.gathered.total, heads)).exp()
+        sure = None if marginals is None else (self._at(marginals, heads).double() * given_arc).clamp(0, 1)
+        found: list[Parse | None] = []
+        for row, n in enumerate(self.lengths.tolist()):
+            own = heads[row, :n].tolist()
+            if -1 in own:
+                found.append(None)
+                continue
+            log_prob = min(0.0, float(scores[row, :n].sum() - log_z[row]))
+            confidence = None if sure is None else tuple(sure[row, :n].tolist())
+            found.append(self._parse(own, relations[row, :n].tolist(), log_prob, confidence))
+        return found
+
+    def _one(self, row: int, n: int) -> ArcScores:
+        s, at = self.scores, slice(row, row + 1)
+        return ArcScores(s.arcs[at, :n, :n], s.lengths[at], s.heads[at, :n], s.dependents[at, :n], s.biaffine)
+
+    def _at(self, table: Tensor, heads: Tensor) -> Tensor:
+        """``table[b, heads[b, m], m]`` for every word; anything where a head is -1."""
+        return table[:, :, 1:].gather(1, heads.clamp_min(0)[:, None])[:, 0]
+
+    def _parse(
+        self,
+        heads: Sequence[int],
+        relations: Sequence[int],
+        log_prob: float | None = None,
+        confidence: tuple[float, ...] | None = None,
+    ) -> Parse:
+        return Parse(tuple(heads), tuple(self.names.name(q) for q in relations), log_prob, confidence)
+
+    def _check_length(self) -> None:
+        longest = int(self.lengths.max()) if len(self.lengths) else 0
+        if self.settings.trees == "projective" and longest > LONGEST_PROJECTIVE_SUM:
+            raise DataError(
+                f"a sentence has {longest:,} words, and probabilities over projective trees are summed for up to "
+                f"{LONGEST_PROJECTIVE_SUM:,}, for the time grows with the third power: ask for the best parse alone, "
+                f"or cut the sentence"
+            )

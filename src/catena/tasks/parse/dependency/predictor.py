@@ -1,0 +1,229 @@
+"""A trained dependency parser that is ready to be asked. Needs nothing but its own folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from catena import config as configs
+from catena.checkpoint import open_checkpoint
+from catena.data.batches import BatchPlan
+from catena.data.examples import ConlluSentence
+from catena.data.readers.conllu import read, read_lines
+from catena.data.readers.text import read as read_text
+from catena.data.recognise import recognise
+from catena.data.settings import BatchSettings
+from catena.data.tokenise import Tokeniser, load_tokeniser
+from catena.data.vocabulary import Labels
+from catena.draw.arcs import draw_arcs
+from catena.draw.picture import Picture
+from catena.draw.terminal.arcs import arcs_text
+from catena.errors import DataError
+from catena.metrics.attachment import MEASURES, Attached
+from catena.registry import did_you_mean
+from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Reading, Report
+from catena.tasks.parse.dependency.constraint import allowed_of
+from catena.tasks.parse.dependency.dataset import attached, read_sentences, words_of
+from catena.tasks.parse.dependency.decode import Decoder
+from catena.tasks.parse.dependency.model import BiaffineParser, build_parser
+from catena.tasks.parse.dependency.report import report_lines
+from catena.tasks.parse.dependency.settings import METRICS, BiaffineModel
+from catena.tasks.parse.dependency.task import CONFIG, RELATIONS, TOKENISER, all_scores_of, with_tags
+from catena.tasks.parse.dependency.trees import check_tree
+from catena.tasks.parse.dependency.writing import Prediction, sentence_of_words, to_conllu, to_json
+from catena.tasks.parse.predictor import ParsePredictor
+from catena.tasks.parse.settings import ParseConfig
+from catena.tasks.words.encoding import WordEncoding
+
+STANDARD_INPUT = "standard input"
+
+
+class DependencyPredictor(ParsePredictor):
+    """A dependency parser with its encoding and the names of its relations.
+
+    An item is a text, a list of words, or a sentence of a CoNLL-U file, whose trees are not looked at.
+    """
+
+    formats: ClassVar[tuple[str, ...]] = ("conllu", "text", "jsonl")
+
+    def __init__(
+        self,
+        config: ParseConfig,
+        encoding: WordEncoding,
+        names: Labels,
+        tokeniser: Tokeniser,
+        parser: BiaffineParser,
+        device: torch.device,
+    ) -> None:
+        assert isinstance(config.model, BiaffineModel)
+        self.config, self.settings, self.encoding, self.names = config, config.model, encoding, names
+        self.tokeniser, self.device = tokeniser, device
+        self.parser = parser.to(device).eval()
+
+    # --- what goes in -------------------------------------------------------------------------------------------------
+
+    def sentence(self, item: Any) -> ConlluSentence:
+        """An item as a sentence of words."""
+        if isinstance(item, ConlluSentence):
+            return item
+        if columns := self.settings.words.columns:
+            raise DataError(
+                f"this parser reads {', '.join(columns)} of each word, which plain text has not: give CoNLL-U with "
+                f"these columns filled, by a tagger for example"
+            )
+        if isinstance(item, str):
+            return sentence_of_words(self.tokeniser.tokens(item), item)
+        if isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
+            return sentence_of_words(item, None)
+        raise DataError(
+            f"a parser takes texts, lists of words or sentences of CoNLL-U, and was given {type(item).__name__}"
+        )
+
+    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
+        format = reading.format or recognise(path, reading.encoding).format
+        if format == "conllu":
+            yield from read(path, encoding=reading.encoding)
+        else:
+            yield from (example.text for example in read_text(path, encoding=reading.encoding))
+
+    def items_of_lines(self, lines: Iterator[str]) -> Iterator[Any]:
+        """The lines of standard input as texts, or the sentences of CoNLL-U if the first line is such."""
+        first = next(lines, None)
+        if first is None:
+            return iter(())
+        if first.startswith("# ") or first.count("\t") == 9:
+            return read_lines(STANDARD_INPUT, enumerate(chain((first,), lines), start=1))
+        return chain((first,), lines)
+
+    def read_constraints(self, path: Path) -> Iterator[ConlluSentence]:
+        return read(path)
+
+    # --- what comes out -----------------------------------------------------------------------------------------------
+
+    def parse(self, items: Sequence[Any], asking: Asking, constraints: Sequence[Any] | None = None) -> list[Prediction]:
+        sentences = [self.sentence(item) for item in items]
+        encoded = self.encoding.encode(words_of(s, self.settings.words.columns) for s in sentences)
+        batches = BatchSettings(batch_size=self.config.evaluation.words_at_once, batch_by="tokens")
+        generator = torch.Generator().manual_seed(asking.seed)
+        found: dict[int, Prediction] = {}
+        with torch.inference_mode():
+            for part in BatchPlan.by_length(encoded.lengths, batches):
+                some = [sentences[i] for i in part]
+                given = None if constraints is None else [constraints[i] for i in part]
+                parsed = self._parse_batch(encoded.batch(part, self.device), some, given, asking, generator)
+                found.update(zip(part.tolist(), parsed, strict=True))
+        return [found[i] for i in range(len(items))]
+
+    def _parse_batch(
+        self,
+        batch: Any,
+        sentences: Sequence[ConlluSentence],
+        constraints: Sequence[ConlluSentence] | None,
+        asking: Asking,
+        generator: torch.Generator,
+    ) -> list[Prediction]:
+        if batch.longest == 0:
+            return [Prediction(sentence, ()) for sentence in sentences]
+        allowed = None if constraints is None else allowed_of(sentences, constraints, self.names)
+        decoder = Decoder(self.settings, self.parser(batch), self.names, allowed)
+        found = []
+        for i, parses in enumerate(decoder.parses(asking, generator)):
+            if not parses and constraints is not None:
+                raise DataError(
+                    f"{constraints[i].place}: no tree is left by this constraint "
+                    f"({'projective' if self.settings.trees == 'projective' else 'any'} trees"
+                    f"{' with one root' if self.settings.single_root else ''}): take some of it back"
+                )
+            found.append(Prediction(sentences[i], tuple(parses), drawn=asking.samples > 0))
+        return found
+
+    def write(self, prediction: Any, item: Any, format: str) -> str:
+        if format == "jsonl":
+            return to_json(prediction)
+        if format == "conllu":
+            return to_conllu(prediction)
+        return "\n".join(_sketched(prediction)) + "\n"
+
+    # --- on trees that are known --------------------------------------------------------------------------------------
+
+    def judge(
+        self, path: Path, reading: Reading = AS_TRAINED
+    ) -> tuple[list[list[Attached]], list[list[Attached]], list[ConlluSentence]]:
+        """The right trees of a file, the model's own, and its sentences."""
+        data = self.config.data.model_copy(update={"format": reading.format or "auto", "encoding": reading.encoding})
+        sentences = list(read_sentences(data, path))
+        if not sentences:
+            raise DataError(f"{path} has no sentence to score")
+        for sentence in sentences:
+            check_tree(sentence, single_root=False, whole=True)
+        predicted = self.predict(sentences)
+        own = [with_tags(s, p.heads, p.relations) for s, p in zip(sentences, predicted, strict=True)]
+        return [attached(s) for s in sentences], own, sentences
+
+    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+        references, predictions, sentences = self.judge(path, reading)
+        scores = all_scores_of(references, predictions)
+        signatures = {name: f"{MEASURES[name].name}|n={len(sentences)}" for name in scores}
+        return Report(scores, signatures, tuple(report_lines(references, predictions, self.config.seed)))
+
+    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+        name = metric or METRICS[0]
+        if name not in MEASURES:
+            raise DataError(f"two parsers cannot be compared by {name!r}: {did_you_mean(name, MEASURES)}")
+        references, predictions, _ = self.judge(path, reading)
+        return Answers(MEASURES[name], references, predictions)
+
+    # --- for people ---------------------------------------------------------------------------------------------------
+
+    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+        prediction = self._best_of(item, asking)
+        words, parse = prediction.words, prediction.best
+        return draw_arcs(words, parse.heads, parse.relations, probabilities=parse.confidence)
+
+    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+        return "\n".join(_sketched(self._best_of(item, asking)))
+
+    def _best_of(self, item: Any, asking: Asking) -> Prediction:
+        found: Prediction = self.predict([item], asking)[0]
+        if not found.words:
+            raise DataError("a text without words has no tree to draw")
+        return found
+
+    def describe(self, top: int) -> list[str]:
+        n = sum(p.numel() for p in self.parser.parameters())
+        most = sorted(zip(self.names.counts, self.names.names, strict=True), reverse=True)[:top]
+        return [
+            f"a biaffine dependency parser: {self.settings.trees} trees, trained by {self.settings.loss}, "
+            f"{len(self.encoding.words):,} words, {len(self.names)} relations, {n:,} parameters",
+            "relations: " + ", ".join(f"{name} {count:,}" for count, name in most),
+        ]
+
+
+def _sketched(prediction: Prediction) -> Iterator[str]:
+    """Every parse as a drawing for a terminal, with its probability where that was asked for."""
+    for number, parse in enumerate(prediction.parses, start=1):
+        if len(prediction.parses) > 1 or parse.log_prob is not None:
+            named = f"{'sample' if prediction.drawn else 'parse'} {number}"
+            yield named + ("" if parse.log_prob is None else f"   probability {np.exp(parse.log_prob):.4g}")
+        if prediction.words:
+            labels = parse.relations
+            if parse.confidence is not None:
+                labels = tuple(f"{name} {p:.2f}" for name, p in zip(labels, parse.confidence, strict=True))
+            yield arcs_text(prediction.words, parse.heads, labels).rstrip("\n")
+
+
+def load_predictor(folder: Path, device: torch.device) -> DependencyPredictor:
+    """Read a trained parser from a run folder or a checkpoint folder."""
+    checkpoint = open_checkpoint(folder)
+    config = configs.load(ParseConfig, checkpoint.folder / CONFIG)
+    assert isinstance(config.model, BiaffineModel)
+    encoding = WordEncoding.load(config.model.words, checkpoint.folder)
+    names = Labels.load(checkpoint.folder / RELATIONS)
+    parser = build_parser(config.model, encoding, len(names))
+    checkpoint.load_into(parser)
+    return DependencyPredictor(config, encoding, names, load_tokeniser(checkpoint.folder / TOKENISER), parser, device)
