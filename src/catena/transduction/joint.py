@@ -9,33 +9,35 @@ Bisani & Ney (2008). Units come from alignments (:mod:`catena.transduction.align
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
 from catena.data.vocabulary import Vocabulary
-from catena.errors import DataError
+from catena.errors import CheckpointError, DataError
 from catena.kernels.joint_search import searched
 from catena.lm.base import SPECIALS
 from catena.lm.ngram.model import NgramModel
 from catena.transduction.alignment import Aligner, Ints, Longs, Moves, Pairs, Unit
 from catena.transduction.alphabet import Alphabet, written
-from catena.transduction.found import Found, Link
+from catena.transduction.base import Found, Link, Tokens, Transducer
+from catena.transduction.settings import JointSettings
 
-Tokens = Sequence[str]
 SKIP = -25.0
 """log of the price of passing over a symbol that no unit can read where it stands."""
-BEAM, MOST = 12.0, 400
-"""Nats below the best, and nodes at one place of the source, that are followed."""
 NONE = np.empty(0, np.int32)
+UNITS, NGRAMS = "units.json", "ngrams.bin"
+DEFAULT = JointSettings()
 
 
 @dataclass(frozen=True, eq=False)
-class JointModel:
+class JointModel(Transducer):
     """n-grams of units.
 
     Args:
@@ -43,33 +45,40 @@ class JointModel:
         target: the symbols that are written.
         units: ``units[i]`` is what word ``i`` of the n-gram model reads and writes, specials left out.
         ngrams: the model of units.
-        insertions: how many units in a row may read nothing.
+        settings: how it was made and how it is searched.
     """
 
     source: Alphabet
     target: Alphabet
     units: tuple[Unit, ...]
     ngrams: NgramModel
-    insertions: int = 0
+    settings: JointSettings = DEFAULT
 
     @classmethod
     def train(
         cls,
         pairs: Sequence[tuple[Tokens, Tokens]],
-        order: int = 8,
-        moves: Moves = Moves(),  # noqa: B008
-        rounds: int = 10,
-        penalty: float = 1.0,
-        estimator: str = "modified-kneser-ney",
-        insertions: int = 2,
+        settings: JointSettings = DEFAULT,
+        progress: Callable[[str], None] | None = None,
     ) -> JointModel:
-        """Align pairs of strings by expectation maximisation, and count the n-grams of their best alignments."""
+        """Align pairs of strings by expectation maximisation, and count the n-grams of their best alignments.
+
+        Pairs that cannot be aligned are left out. ``progress`` is told of each round.
+        """
         source, target = (Alphabet.of(pair[side] for pair in pairs) for side in (0, 1))
-        aligner = Aligner(Pairs.of([(source.ids(x), target.ids(y)) for x, y in pairs]), moves)
-        for _ in range(rounds):
-            aligner.step()
-        found = [units for units in aligner.best(penalty) if units is not None]
-        return cls.counted(source, target, found, order, estimator, insertions if moves.insertions else 0)
+        aligner = Aligner(Pairs.of([(source.ids(x), target.ids(y)) for x, y in pairs]), moves_of(settings))
+        for number in range(1, settings.rounds + 1):
+            log_prob = aligner.step()
+            if progress:
+                progress(f"alignment round {number} of {settings.rounds}: {log_prob / len(pairs):.4f} nats a pair")
+        found = [units for units in aligner.best(settings.penalty) if units is not None]
+        model = cls.counted(source, target, found, settings)
+        if progress:
+            left = f"; {len(pairs) - len(found):,} could not be aligned" if len(found) < len(pairs) else ""
+            progress(f"{len(model.units):,} units in {len(found):,} pairs{left}")
+            for note in model.ngrams.notes:
+                progress(note)
+        return model
 
     @classmethod
     def counted(
@@ -77,9 +86,7 @@ class JointModel:
         source: Alphabet,
         target: Alphabet,
         alignments: Sequence[Sequence[Unit]],
-        order: int,
-        estimator: str = "modified-kneser-ney",
-        insertions: int = 0,
+        settings: JointSettings = DEFAULT,
     ) -> JointModel:
         """The model of pairs that are cut into units."""
         counts = Counter(unit for units in alignments for unit in units)
@@ -88,8 +95,13 @@ class JointModel:
         vocabulary = Vocabulary(names, [counts[unit] for unit in units], SPECIALS)
         ids = {unit: vocabulary.ids([name])[0] for unit, name in zip(units, names, strict=True)}
         sentences = [[ids[unit] for unit in alignment] for alignment in alignments]
-        ngrams = NgramModel.train_ids(sentences, vocabulary, order, estimator)
-        return cls(source, target, units, ngrams, insertions)
+        ngrams = NgramModel.train_ids(sentences, vocabulary, settings.order, settings.estimator)
+        return cls(source, target, units, ngrams, settings)
+
+    @property
+    def insertions(self) -> int:
+        """How many units in a row may read nothing."""
+        return self.settings.insertions
 
     # --- tables for the search ----------------------------------------------------------------------------------------
 
@@ -165,25 +177,26 @@ class JointModel:
         paths, _ = self._search(ids, wanted, 1, math.inf, 1 << 30, False)
         return self._links(x, list(range(len(ids))), paths[0][0]) if paths else None
 
-    def search(
-        self, x: Tokens, nbest: int = 1, paths: int | None = None, beam: float = BEAM, most: int = MOST
-    ) -> list[Found]:
+    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
+        return [self.search(x, nbest) for x in sources]
+
+    def search(self, x: Tokens, nbest: int = 1) -> list[Found]:
         """The best targets of a source, each with log p(y | x) and the best of its alignments.
 
-        Alignments of one target are added up, as far as they are among the ``paths`` best (by default 10 and 10 for
-        each target that is wanted); with ``paths=1`` there is nothing to add, and the one best alignment decides.
-        p(x), which p(x, y) is divided by, is the sum of all that is within the ``beam``. Symbols that the model does
-        not know are passed over.
+        Alignments of one target are added up, as far as they are among the ``settings.paths`` best (and 10 for each
+        target that is wanted). p(x), which p(x, y) is divided by, is the sum of all that is within the beam. Symbols
+        that the model does not know are passed over.
         """
         if nbest < 1:
             raise DataError(f"nbest must be at least 1, but it is {nbest}")
         ids = self.source.ids(x)
         places = [i for i, id in enumerate(ids) if id]
         known = [ids[i] for i in places]
-        wanted = paths or 10 + 10 * nbest
-        listed, total = self._search(known, None, wanted, beam, most, False)
+        how = self.settings
+        wanted = how.paths if nbest == 1 else max(how.paths, 10 * nbest)
+        listed, total = self._search(known, None, wanted, how.beam, how.nodes, False)
         if not listed:
-            listed, total = self._search(known, None, wanted, beam, most, True)
+            listed, total = self._search(known, None, wanted, how.beam, how.nodes, True)
         merged: dict[tuple[str, ...], tuple[float, list[int]]] = {}
         for rows, score in listed:
             y = self.target.spelled(id for row in rows for id in self._unit(row)[1])
@@ -206,6 +219,42 @@ class JointModel:
             links.append(Link(tuple(x[begin:end]), self.target.spelled(wrote)))
             at, i = at + len(read), end
         return (*links, *(Link((symbol,), ()) for symbol in x[i:]))
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        about = {"source": self.source.symbols, "target": self.target.symbols, "units": self.units}
+        (folder / UNITS).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+        self.ngrams.save(folder / NGRAMS)
+
+    @classmethod
+    def load(cls, folder: Path, settings: JointSettings) -> JointModel:
+        """Read what :meth:`save` wrote."""
+        try:
+            about = json.loads((folder / UNITS).read_text(encoding="utf-8"))
+            source, target = Alphabet(about["source"]), Alphabet(about["target"])
+            units = tuple((tuple(x), tuple(y)) for x, y in about["units"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{folder / UNITS} is not the list of units that a joint model needs: {error}"
+            ) from error
+        return cls(source, target, units, NgramModel.load(folder / NGRAMS), settings)
+
+    def describe(self) -> list[str]:
+        longest = max(len(x) + len(y) for x, y in self.units)
+        return [
+            f"a joint model of {len(self.units):,} units of up to {longest} symbols, n-grams up to {self.ngrams.order}",
+            f"{len(self.source):,} source symbols: {' '.join(self.source.symbols)}",
+            f"{len(self.target):,} target symbols: {' '.join(self.target.symbols)}",
+        ]
+
+
+def moves_of(settings: JointSettings) -> Moves:
+    """Which pieces units may pair."""
+    return Moves(
+        settings.source_length, settings.target_length, settings.several_of_both, settings.deletions,
+        settings.insertions > 0,
+    )  # fmt: skip
 
 
 def _name(unit: Unit, source: Alphabet, target: Alphabet) -> str:

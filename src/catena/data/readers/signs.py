@@ -192,6 +192,17 @@ def _is_label_column(labels: Sequence[str], texts: Sequence[str]) -> bool:
     return all(" " not in label.strip() for label in labels) and is_wordy(texts)
 
 
+_PHONEMES = re.compile(r"\S+( +|\t)[A-Z]{1,3}[0-2]?(\s+[A-Z]{1,3}[0-2]?)*(\s+#.*)?")
+_MARKED = re.compile(r"\S+\(\d+\)\s|.*\s[A-Z]{1,2}[0-2](\s|$)")
+
+
+def dictionary_sign(sample: Sample) -> Sign | None:
+    lines = [line for line in sample.all_filled if not line.startswith(";;;")]
+    if lines and all(_PHONEMES.fullmatch(line) for line in lines) and any(_MARKED.match(line) for line in lines):
+        return Sign("every line is a word and phonemes in capitals, some of them with a stress or a variant's number")
+    return None
+
+
 def kim_sign(sample: Sample) -> Sign | None:
     lines = sample.all_filled
     if any(line[0].isspace() for line in lines) or not is_wordy(lines):
@@ -255,6 +266,7 @@ TEXT_SIGNS: dict[str, Callable[[Sample], Sign | None]] = {
     "brackets": brackets_sign,
     "jsonl": jsonl_sign,
     "fasttext": fasttext_sign,
+    "dictionary": dictionary_sign,
     "columns": columns_sign,
     "tsv": tsv_sign,
     "csv": csv_sign,

@@ -1,0 +1,35 @@
+"""Pronouncing dictionaries: a word, blanks, and its phonemes, as CMUdict has them.
+
+``tomato  T AH0 M EY1 T OW2`` and, for another pronunciation, ``tomato(2)  T AH0 M AA1 T OW2``. Lines that begin with
+``;;;`` and what follows a ``#`` that stands alone are comments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from catena.data.examples import ParallelText, Place
+from catena.data.files import open_text
+from catena.data.readers.format import Format
+from catena.data.readers.signs import dictionary_sign
+
+_VARIANT = re.compile(r"(?<=.)\(\d+\)$")
+_COMMENT = re.compile(r"\s#(\s.*)?$")
+
+
+def read(path: Path | str, *, encoding: str | None = None) -> Iterator[ParallelText]:
+    """Yield a word and its phonemes, parted by single blanks, for each line; the number of a variant is left out.
+
+    A blank line, or a word without phonemes, is a pair with an empty side: what is dropped is for the caller to count.
+    """
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            if line.startswith(";;;"):
+                continue
+            word, *phonemes = _COMMENT.sub("", line).split() or [""]
+            yield ParallelText(_VARIANT.sub("", word), " ".join(phonemes), Place(str(path), number))
+
+
+FORMAT = Format("dictionary", "pronouncing dictionary", ParallelText, read, dictionary_sign)

@@ -1,0 +1,1 @@
+"""Strings to strings: pronunciations, transliterations, spellings, inflected forms."""

@@ -1,0 +1,99 @@
+"""Transducers as a whole: train, resume, load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from catena import config as configs
+from catena.checkpoint import CONFIG
+from catena.config import Config, to_toml
+from catena.data.reading import Tally
+from catena.randomness import Randomness
+from catena.tasks.application import Predictor, Trained
+from catena.tasks.fitted import Fitted, Fitting
+from catena.tasks.looped import LoopedApplication, TestedTask, same_make
+from catena.tasks.machine import choose_device
+from catena.tasks.pretrained import Pretrained
+from catena.tasks.transduce.dataset import Dataset, prepare
+from catena.tasks.transduce.predictor import EditModel, load_alphabets, load_predictor, save_cutting
+from catena.tasks.transduce.scoring import first_answers, scores_of
+from catena.tasks.transduce.settings import METRICS, WHAT_NEXT, TransduceConfig
+from catena.training.report import Reporter
+from catena.training.run import RunFolder
+from catena.transduction.alphabet import Alphabet
+from catena.transduction.base import Transducer
+from catena.transduction.settings import BaselineSettings, EditSettings, JointSettings
+
+
+class TransduceApplication(LoopedApplication[TransduceConfig, Dataset]):
+    """Strings to strings."""
+
+    settings = TransduceConfig
+
+    def prepare(
+        self, config: TransduceConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
+    ) -> Dataset:
+        if old is not None:
+            same_make(old, configs.load(TransduceConfig, old / CONFIG), config)
+        data = prepare(config)
+        data.old = old
+        return data
+
+    def dropped(self, data: Dataset) -> Tally:
+        return data.tally
+
+    def task(self, config: TransduceConfig, data: Dataset, device: torch.device, randomness: Randomness) -> TestedTask:
+        from catena.tasks.transduce.task import TransduceTask
+        from catena.transduction.edit import EditTransducer
+
+        settings = config.model
+        assert isinstance(settings, EditSettings)
+        randomness.seed_torch("weights")
+        pairs = data.pairs()
+        source, target = (
+            load_alphabets(data.old) if data.old else (Alphabet.of(pair[side] for pair in pairs) for side in (0, 1))
+        )
+        model = EditModel(EditTransducer(settings, len(source), len(target)), source, target, settings)
+        return TransduceTask(config, data, model, device, randomness)
+
+    def fits(self, config: TransduceConfig) -> bool:
+        return not isinstance(config.model, EditSettings)
+
+    def fit(
+        self, config: TransduceConfig, data: Dataset, run: RunFolder, randomness: Randomness, reporter: Reporter
+    ) -> Trained:
+        fitting = Fitting(run, reporter, data.lines)
+        model = _fitted(config, data, fitting)
+        scores = scores_of(data.dev, first_answers(model, data.dev))
+        test = scores_of(data.test, first_answers(model, data.test)) if data.test else {}
+
+        def save(folder: Path) -> None:
+            (folder / CONFIG).write_text(to_toml(config), encoding="utf-8")
+            save_cutting(data.cutting, folder)
+            model.save(folder)
+
+        tokens = sum(len(x) for x, _ in data.pairs())
+        return fitting.keep(Fitted(scores, METRICS[0], save, tokens, test), WHAT_NEXT)
+
+    def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
+        assert isinstance(config, TransduceConfig)
+        values = {**config.model_dump(exclude={"model", "training"}), "model": JointSettings()}
+        why = "a joint n-gram model, which needs about a minute for 100,000 pairs whatever the time given"
+        return TransduceConfig.model_validate(values), [f"chosen: {why}"]
+
+    def load(self, folder: Path, device: str = "auto") -> Predictor:
+        return load_predictor(folder, choose_device(device))
+
+
+def _fitted(config: TransduceConfig, data: Dataset, fitting: Fitting) -> Transducer:
+    """A model that needs no loop."""
+    if isinstance(config.model, BaselineSettings):
+        from catena.transduction.baseline import Baseline
+
+        return Baseline.train(data.pairs(), config.model)
+    from catena.transduction.joint import JointModel
+
+    assert isinstance(config.model, JointSettings)
+    return JointModel.train(data.pairs(), config.model, fitting.note)

@@ -1,0 +1,184 @@
+"""Pairs of strings from files: cut into symbols, grouped by source, held out by a hash of the source."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from catena.data.examples import ParallelText
+from catena.data.files import open_text
+from catena.data.readers.table import FORMATS
+from catena.data.reading import Tally
+from catena.data.recognise import UNKNOWN, recognise
+from catena.errors import DataError, FormatError
+from catena.tasks.transduce.settings import TransduceConfig, TransduceData
+
+Symbols = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """How texts become symbols and symbols texts."""
+
+    source_apart: bool
+    target_apart: bool
+    lowercase: bool = False
+    strip: str = ""
+
+    @classmethod
+    def of(cls, data: TransduceData, format: str) -> Cutting:
+        """What the settings say; ``format`` decides where they say auto."""
+        phonemes = format == "dictionary"
+        auto = (phonemes, False) if data.swap else (False, phonemes)
+        source, target = (
+            on if cut == "auto" else cut == "symbols"
+            for cut, on in zip((data.source_tokens, data.target_tokens), auto, strict=True)
+        )
+        return cls(source, target, data.lowercase, data.strip)
+
+    def source(self, text: str) -> Symbols:
+        """The symbols of a source."""
+        return _symbols(text.lower() if self.lowercase else text, self.source_apart)
+
+    def target(self, text: str) -> Symbols:
+        """The symbols of a target."""
+        found = _symbols(text.lower() if self.lowercase else text, self.target_apart)
+        if not self.strip:
+            return found
+        gone = str.maketrans("", "", self.strip)
+        return tuple(left for symbol in found if (left := symbol.translate(gone)))
+
+    def join(self, symbols: Sequence[str]) -> str:
+        """The text of a target."""
+        return (" " if self.target_apart else "").join(symbols)
+
+    def join_source(self, symbols: Sequence[str]) -> str:
+        return (" " if self.source_apart else "").join(symbols)
+
+
+def _symbols(text: str, apart: bool) -> Symbols:
+    return tuple(text.split()) if apart else tuple(text.strip())
+
+
+@dataclass(frozen=True)
+class Word:
+    """A source and all targets that are given for it."""
+
+    source: Symbols
+    targets: tuple[Symbols, ...]
+
+
+@dataclass(eq=False)
+class Dataset:
+    """Words to train on, to choose by and to score at the end."""
+
+    cutting: Cutting
+    train: list[Word]
+    dev: list[Word]
+    test: list[Word]
+    tally: Tally
+    lines: list[str] = field(default_factory=list)
+    old: Path | None = None
+    """The folder of a model whose symbols are taken over."""
+
+    def pairs(self) -> list[tuple[Symbols, Symbols]]:
+        """Every source of train with each of its targets."""
+        return [(word.source, target) for word in self.train for target in word.targets]
+
+
+def format_of(path: Path, data: TransduceData) -> str:
+    """The format of a file of pairs, as it is named or recognised."""
+    if data.format != "auto":
+        return data.format
+    found = recognise(path, data.encoding)
+    if found.format in ("parallel", "dictionary"):
+        return found.format
+    if found.format in ("tsv-label", "columns", "tsv") and _has_two_fields(path, data):
+        return "parallel"
+    why = f"it looks like {found.format!r}: {found.why}" if found.format != UNKNOWN else found.why
+    raise FormatError(
+        f"{path} is no file of pairs ({why}). Every line must be source<TAB>target, or a word and its phonemes with "
+        f"--data.format dictionary"
+    )
+
+
+def _has_two_fields(path: Path, data: TransduceData) -> bool:
+    """Whether the first lines have a tab each: short columns with repeated targets are taken for labels otherwise."""
+    with open_text(path, data.encoding) as lines:
+        filled = [line for _, line in zip(range(200), (line for _, line in lines), strict=False) if line.strip()]
+    return bool(filled) and all(line.count("\t") == 1 for line in filled)
+
+
+def read_pairs(path: Path, data: TransduceData, format: str) -> Iterator[ParallelText]:
+    """The pairs of a file, the columns as the settings have them."""
+    reader = FORMATS[format]
+    if reader.example is not ParallelText:
+        raise FormatError(
+            f"data.format = {format!r} has no pairs of strings: choose parallel (source<TAB>target) or dictionary"
+        )
+    for pair in reader.read(path, encoding=data.encoding):
+        yield ParallelText(pair.target, pair.source, pair.place) if data.swap else pair
+
+
+def words_of(
+    pairs: Iterable[ParallelText], cutting: Cutting, tally: Tally, max_length: int | None = None
+) -> list[Word]:
+    """Pairs grouped by source, in the order in which sources come; those with an empty side are dropped."""
+    grouped: dict[Symbols, list[Symbols]] = {}
+    for pair in tally.seen(pairs):
+        source, target = cutting.source(pair.source), cutting.target(pair.target)
+        shown = f"{pair.source}\t{pair.target}"
+        if not source or not target:
+            tally.drop(f"with an empty {'target' if source else 'source'}", pair.place, shown)
+        elif max_length is not None and max(len(source), len(target)) > max_length:
+            tally.drop(f"longer than max_length={max_length}", pair.place, shown)
+        else:
+            targets = grouped.setdefault(source, [])
+            if target not in targets:
+                targets.append(target)
+    return [Word(source, tuple(targets)) for source, targets in grouped.items()]
+
+
+def place_of(source: Sequence[str]) -> float:
+    """A number from 0 to 1 that depends on the symbols of a source alone: which part it belongs to."""
+    digest = hashlib.sha256("".join(source).encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def prepare(config: TransduceConfig) -> Dataset:
+    """Read the files, and hold out what has no file of its own."""
+    data, tally = config.data, Tally()
+    if not data.train:
+        raise DataError("there is nothing to train on: name a file of pairs")
+    formats = [format_of(Path(path), data) for path in data.train]
+    cutting = Cutting.of(data, formats[0])
+    pairs = (
+        pair for path, format in zip(data.train, formats, strict=True) for pair in read_pairs(Path(path), data, format)
+    )
+    words = words_of(pairs, cutting, tally, data.max_length)
+    parts: dict[str, list[Word]] = {"train": [], "dev": [], "test": []}
+    test_end = data.test_share if data.test is None else 0.0
+    dev_end = test_end + (data.dev_share if data.dev is None else 0.0)
+    for word in words:
+        at = place_of(word.source)
+        parts["test" if at < test_end else "dev" if at < dev_end else "train"].append(word)
+    for name, path in (("dev", data.dev), ("test", data.test)):
+        if path is not None:
+            parts[name] = words_of(read_pairs(Path(path), data, format_of(Path(path), data)), cutting, tally)
+    for name in ("train", "dev"):
+        if not parts[name]:
+            raise DataError(
+                f"there are no pairs in {name}: {tally.counts(used=0).sentence('')}. "
+                + ("Give more pairs" if name == "train" else "Give more pairs, a dev file, or a larger data.dev_share")
+            )
+    lines = [_line(name, part) for name, part in parts.items() if part]
+    if tally.dropped:
+        lines.append(tally.counts(used=sum(len(w.targets) for part in parts.values() for w in part)).sentence())
+    return Dataset(cutting, parts["train"], parts["dev"], parts["test"], tally, lines)
+
+
+def _line(name: str, words: Sequence[Word]) -> str:
+    targets = sum(len(word.targets) for word in words)
+    return f"{name}: {len(words):,} sources with {targets:,} targets"

@@ -1,0 +1,240 @@
+"""A trained transducer that is ready to be asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from catena import config as configs
+from catena.checkpoint import CONFIG, open_checkpoint
+from catena.data.batches import pad
+from catena.data.files import open_text
+from catena.data.reading import Tally
+from catena.errors import CheckpointError, DataError
+from catena.registry import did_you_mean
+from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.transduce.dataset import Cutting, Word, format_of, read_pairs, words_of
+from catena.tasks.transduce.scoring import MEASURES, first_answers, report_of
+from catena.tasks.transduce.settings import METRICS, TransduceConfig, TransduceData
+from catena.transduction.alphabet import Alphabet
+from catena.transduction.base import Found, Link, Tokens, Transducer
+from catena.transduction.settings import BaselineSettings, EditSettings, JointSettings
+
+BLOCK = 256
+SYMBOLS = "symbols.json"
+
+
+@dataclass(frozen=True)
+class Transduced:
+    """What is written for a text: the best targets, the best first. Prints as the best one."""
+
+    text: str
+    targets: tuple[str, ...]
+    log_probs: tuple[float | None, ...]
+    alignments: tuple[tuple[tuple[str, str], ...], ...]
+    asking: Asking = BEST
+
+    def __str__(self) -> str:
+        return self.targets[0] if self.targets else ""
+
+
+class EditModel(Transducer):
+    """A network of edits with its alphabets."""
+
+    def __init__(self, network: torch.nn.Module, source: Alphabet, target: Alphabet, settings: EditSettings) -> None:
+        self.network, self.source, self.target, self.settings = network, source, target, settings
+
+    @torch.no_grad()
+    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
+        from catena.transduction.edit import found_in, source_ids
+
+        found: list[list[Found]] = [[] for _ in sources]
+        device = next(self.network.parameters()).device
+        for rows in _alike(sources):
+            ids, lengths = pad([np.array(source_ids(self.source, sources[r]), np.int64) for r in rows])
+            lattice = self.network(ids.to(device), lengths.to(device))
+            for k, r in enumerate(rows):
+                found[r] = found_in(lattice, k, sources[r], self.target, nbest, self.settings.width)
+        return found
+
+    def save(self, folder: Path) -> None:
+        about = {"source": self.source.symbols, "target": self.target.symbols}
+        (folder / SYMBOLS).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def describe(self) -> list[str]:
+        parameters = sum(p.numel() for p in self.network.parameters())
+        return [
+            f"an edit transducer, normalised {self.settings.normalise}ly, of {parameters:,} parameters",
+            f"{len(self.source):,} source symbols: {' '.join(self.source.symbols)}",
+            f"{len(self.target):,} target symbols: {' '.join(self.target.symbols)}",
+        ]
+
+
+def load_alphabets(folder: Path) -> tuple[Alphabet, Alphabet]:
+    """The symbols that :meth:`EditModel.save` wrote."""
+    try:
+        about = json.loads((folder / SYMBOLS).read_text(encoding="utf-8"))
+        return Alphabet(about["source"]), Alphabet(about["target"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{folder / SYMBOLS} is not the list of symbols of a transducer: {error}") from error
+
+
+def _alike(sources: Sequence[Tokens], room: int = 1000) -> Iterator[list[int]]:
+    """Rows of sources of like length, at most ``room`` symbols together, padding included."""
+    rows: list[int] = []
+    for r in sorted(range(len(sources)), key=lambda r: len(sources[r])):
+        if rows and (len(rows) + 1) * (len(sources[r]) + 1) > room:
+            yield rows
+            rows = []
+        rows.append(r)
+    if rows:
+        yield rows
+
+
+class TransducePredictor(Predictor):
+    """A transducer with the way its texts are cut into symbols."""
+
+    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "scores", "alignment"})
+
+    def __init__(self, config: TransduceConfig, cutting: Cutting, model: Transducer) -> None:
+        self.config, self.cutting, self.model = config, cutting, model
+
+    def predict(self, items: Sequence[str], asking: Asking = BEST) -> list[Transduced]:
+        """The best targets of each text."""
+        self.check(asking)
+        if isinstance(items, str):
+            raise DataError(
+                "predict takes a list of texts, and one text was given: put it in a list, as in predict([text])"
+            )
+        if asking.scores and isinstance(self.config.model, BaselineSettings):
+            raise DataError("a baseline is a rule and has no probabilities: leave --scores out")
+        found = self.model.search_all([self.cutting.source(text) for text in items], asking.nbest)
+        return [self._transduced(text, listed, asking) for text, listed in zip(items, found, strict=True)]
+
+    def _transduced(self, text: str, listed: Sequence[Found], asking: Asking) -> Transduced:
+        return Transduced(
+            text,
+            tuple(self.cutting.join(found.tokens) for found in listed),
+            tuple(found.log_prob for found in listed),
+            tuple(tuple(self._link(link) for link in found.alignment) for found in listed),
+            asking,
+        )
+
+    def _link(self, link: Link) -> tuple[str, str]:
+        return self.cutting.join_source(link.source), self.cutting.join(link.target)
+
+    def predict_stream(self, items: Iterable[str], asking: Asking = BEST) -> Iterator[Transduced]:
+        waiting = iter(items)
+        while block := list(islice(waiting, BLOCK)):
+            yield from self.predict(block, asking)
+
+    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
+        """The sources of a file of pairs, or every line of a plain one."""
+        data = self._data(reading)
+        if reading.format not in (None, "text"):
+            yield from (pair.source for pair in read_pairs(path, data, str(reading.format)))
+            return
+        with open_text(path, data.encoding) as lines:
+            yield from self.items_of_lines(line for _, line in lines)
+
+    def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
+        """Each line is a source; of a line with a tab, what stands before it (behind it, if columns are swapped)."""
+        place = -1 if self.config.data.swap else 0
+        return (line.split("\t")[place] if "\t" in line else line for line in lines)
+
+    def _data(self, reading: Reading) -> TransduceData:
+        given = {key: value for key, value in (("format", reading.format), ("encoding", reading.encoding)) if value}
+        return self.config.data.model_copy(update=given)
+
+    def words(self, path: Path, reading: Reading = AS_TRAINED) -> list[Word]:
+        """The sources of a file with their targets."""
+        data = self._data(reading)
+        found = words_of(read_pairs(path, data, format_of(path, data)), self.cutting, Tally())
+        if not found:
+            raise DataError(f"{path} has no pairs to score")
+        return found
+
+    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+        words = self.words(path, reading)
+        known = self._source_symbols()
+        unknown = 0 if known is None else sum(s not in known for word in words for s in word.source)
+        return report_of(words, first_answers(self.model, words), unknown)
+
+    def _source_symbols(self) -> Alphabet | None:
+        return getattr(self.model, "source", None)
+
+    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+        metric = metric or METRICS[0]
+        if metric not in METRICS:
+            raise DataError(f"a transducer has no {metric!r}: {did_you_mean(metric, METRICS)}")
+        words = self.words(path, reading)
+        return Answers(MEASURES[metric], [word.targets for word in words], first_answers(self.model, words))
+
+    def describe(self, top: int) -> list[str]:
+        return self.model.describe()
+
+    def write(self, prediction: Transduced, item: str, format: str) -> str:
+        if format == "text":
+            return str(prediction)
+        rows = list(zip(prediction.targets, prediction.log_probs, prediction.alignments, strict=True))
+        if format == "jsonl":
+            listed = [
+                {"target": y, "log_prob": s if s is None else round(s, 6), "alignment": [list(pair) for pair in links]}
+                for y, s, links in rows
+            ]
+            return json.dumps({"source": item, "targets": listed}, ensure_ascii=False)
+        lines = []
+        for y, s, links in rows or [("", None, ())]:
+            fields = [item, y]
+            if prediction.asking.scores:
+                fields.append("" if s is None else f"{s:.4f}")
+            if prediction.asking.alignment:
+                fields.append(" ".join(f"{a.replace(' ', '+') or '_'}|{b.replace(' ', '+') or '_'}" for a, b in links))
+            lines.append("\t".join(fields))
+        return "\n".join(lines)
+
+
+def load_predictor(folder: Path, device: torch.device) -> TransducePredictor:
+    """Read a trained transducer from a run folder or a checkpoint folder."""
+    checkpoint = open_checkpoint(folder)
+    config = configs.load(TransduceConfig, checkpoint.folder / CONFIG)
+    settings, place = config.model, checkpoint.folder
+    cutting = load_cutting(place)
+    if isinstance(settings, JointSettings):
+        from catena.transduction.joint import JointModel
+
+        return TransducePredictor(config, cutting, JointModel.load(place, settings))
+    if isinstance(settings, BaselineSettings):
+        from catena.transduction.baseline import Baseline
+
+        return TransducePredictor(config, cutting, Baseline.load(place, settings))
+    from catena.transduction.edit import EditTransducer
+
+    source, target = load_alphabets(place)
+    network = EditTransducer(settings, len(source), len(target))
+    checkpoint.load_into(network)
+    model = EditModel(network.to(device).eval(), source, target, settings)
+    return TransducePredictor(config, cutting, model)
+
+
+CUTTING = "cutting.json"
+
+
+def save_cutting(cutting: Cutting, folder: Path) -> None:
+    """Keep how texts are cut into symbols."""
+    (folder / CUTTING).write_text(json.dumps(vars(cutting), ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def load_cutting(folder: Path) -> Cutting:
+    """Read what :func:`save_cutting` wrote."""
+    try:
+        return Cutting(**json.loads((folder / CUTTING).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(f"{folder / CUTTING} does not say how texts are cut into symbols: {error}") from error

@@ -1,0 +1,50 @@
+"""How well targets are met: word error and symbol error, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from catena.metrics.edits import SYMBOL_ERROR, WORD_ERROR
+from catena.metrics.intervals import bootstrap_score_interval, wilson_interval
+from catena.metrics.measure import Measure, signature
+from catena.tasks.application import Report
+from catena.tasks.transduce.dataset import Word
+from catena.transduction.base import Found, Transducer
+
+MEASURES: dict[str, Measure] = {"word_error": WORD_ERROR, "symbol_error": SYMBOL_ERROR}
+BLOCK = 512
+
+
+def first_answers(model: Transducer, words: Sequence[Word]) -> list[tuple[str, ...]]:
+    """The best target of each source; none at all is the empty one."""
+    found: list[list[Found]] = []
+    for low in range(0, len(words), BLOCK):
+        found += model.search_all([word.source for word in words[low : low + BLOCK]])
+    return [listed[0].tokens if listed else () for listed in found]
+
+
+def scores_of(words: Sequence[Word], answers: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Both error rates."""
+    references = [word.targets for word in words]
+    return {name: float(measure(references, answers)) for name, measure in MEASURES.items()}
+
+
+def report_of(words: Sequence[Word], answers: Sequence[Sequence[str]], unknown: int) -> Report:
+    """Both error rates with their intervals, in lines for a person."""
+    references = [word.targets for word in words]
+    scores = scores_of(words, answers)
+    signed = {name: signature(measure.name, len(words)) for name, measure in MEASURES.items()}
+    wrong = round(scores["word_error"] * len(words))
+    intervals = {"word_error": wilson_interval(wrong, len(words))}
+    statistics = SYMBOL_ERROR.statistics(references, answers)
+    if len(words) > 1:
+        rng = np.random.default_rng(0)
+        intervals["symbol_error"] = bootstrap_score_interval(statistics, SYMBOL_ERROR.score, rng)
+    targets = sum(len(word.targets) for word in words)
+    lines = [f"{len(words):,} sources with {targets:,} targets; {unknown:,} source symbols that training did not have"]
+    for name, value in scores.items():
+        between = f" ({intervals[name].low:.4f} to {intervals[name].high:.4f})" if name in intervals else ""
+        lines.append(f"{name} {value:.4f}{between}   {signed[name]}")
+    return Report(scores, signed, tuple(lines))

@@ -1,0 +1,97 @@
+"""The config of a transducer. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from catena.config import Config
+from catena.data.settings import BatchSettings
+from catena.registry import did_you_mean
+from catena.tasks.settings import DataSettings, MachineSettings, with_suggestions
+from catena.training.settings import TrainingSettings
+from catena.transduction.settings import JointSettings, TransducerSettings
+
+METRICS = ("word_error", "symbol_error")
+"""The scores of a transducer, which are better when they are smaller."""
+
+WHAT_NEXT = ("predict RUN FILE --nbest 3 --scores", "evaluate RUN FILE")
+"""What one does with a transducer that is trained."""
+
+SUGGESTED: dict[str, dict[str, Any]] = {
+    "edit": {"optimizer": "adam", "learning_rate": 0.003, "clip_norm": 5.0, "max_epochs": 20, "patience": 4},
+}
+"""How each model likes to be trained, where the config does not say."""
+
+Cut = Literal["auto", "characters", "symbols"]
+
+
+class TransduceData(DataSettings):
+    """Pairs of strings: two columns with a tab between, or a pronouncing dictionary; several targets for one source are
+    several lines."""
+
+    source_tokens: Cut = "auto"
+    """What the symbols of a source are: its characters, or symbols that stand between blanks. auto: characters."""
+    target_tokens: Cut = "auto"
+    """The same for targets. auto: symbols of a pronouncing dictionary, else characters."""
+    swap: bool = False
+    """Read sources from the second column and targets from the first."""
+    lowercase: bool = False
+    """Make sources and targets lower case."""
+    strip: str = ""
+    """Characters to leave out of every symbol of a target, such as 012 for the stress marks of CMUdict."""
+    dev_share: float = Field(0.05, gt=0, lt=1)
+    """Share of the sources of train that is held out when there is no dev file. A hash of the source decides, so that
+    all targets of a source are on one side, and the split is the same everywhere, whatever the seed."""
+    test_share: float = Field(0.0, ge=0, lt=1)
+    """Share of the sources of train that is held out as test, by the same hash, when there is no test file."""
+    max_length: int = Field(200, gt=0)
+    """The longest source or target in symbols that is trained on; pairs with a longer one are left out."""
+    too_long: Literal["drop", "cut"] = "drop"
+    """Pairs that are too long cannot be cut."""
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> TransduceData:
+        held = (self.dev_share if self.dev is None else 0) + (self.test_share if self.test is None else 0)
+        if held >= 1:
+            raise ValueError(
+                f"data.dev_share = {self.dev_share} and data.test_share = {self.test_share} leave nothing to train on: "
+                f"make their sum less than 1"
+            )
+        if self.test is not None and self.test_share:
+            raise ValueError("data.test names a file and data.test_share takes a part of train: leave one of them out")
+        if self.folds is not None:
+            raise ValueError("data.folds is not known for pairs of strings: leave it out")
+        if self.too_long == "cut":
+            raise ValueError("data.too_long = 'cut' would part a target from its source: leave it out")
+        return self
+
+
+class TransduceConfig(Config):
+    """Strings to strings."""
+
+    task: Literal["transduce"] = "transduce"
+    """The task this config is for."""
+    seed: int = Field(0, ge=0)
+    """The seed of everything that is drawn at random."""
+    machine: MachineSettings = MachineSettings()
+    data: TransduceData = TransduceData()
+    model: TransducerSettings = JointSettings()
+    batches: BatchSettings = BatchSettings(batch_size=32)
+    training: TrainingSettings = Field(default_factory=TrainingSettings)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _suggest(cls, data: Any) -> Any:
+        """Train each model as it likes to be trained, unless the config says how."""
+        return with_suggestions(data, SUGGESTED, "joint")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> TransduceConfig:
+        metric = self.training.metric
+        if metric not in (None, *METRICS):
+            raise ValueError(
+                f"training.metric = {metric!r} is no score of a transducer: {did_you_mean(str(metric), METRICS)}"
+            )
+        return self

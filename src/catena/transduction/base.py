@@ -1,0 +1,49 @@
+"""What every transducer answers: the best targets of a source."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+Tokens = Sequence[str]
+
+
+class Link(NamedTuple):
+    """A piece of the source and the piece of the target that is written for it; either may be empty."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A target of a source.
+
+    Args:
+        tokens: its symbols.
+        log_prob: log p(y | x), summed over alignments as far as the model can; None where it has no probabilities.
+        alignment: the best of its alignments.
+    """
+
+    tokens: tuple[str, ...]
+    log_prob: float | None
+    alignment: tuple[Link, ...]
+
+
+class Transducer(ABC):
+    """p(target | source), or a rule."""
+
+    @abstractmethod
+    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
+        """The best targets of each source, each target once, the best first."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write all but the weights of a network."""
+
+    @abstractmethod
+    def describe(self) -> list[str]:
+        """Lines about the model for a person."""

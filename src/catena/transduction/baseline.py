@@ -1,0 +1,124 @@
+"""Rules that a model must be better than: copying, the most frequent piece for each symbol, and edit scripts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from catena.errors import CheckpointError
+from catena.transduction.alignment import Aligner, Moves, Pairs
+from catena.transduction.alphabet import Alphabet
+from catena.transduction.base import Found, Link, Tokens, Transducer
+from catena.transduction.settings import BaselineSettings
+
+RULES = "rules.json"
+ROUNDS = 5
+LONGEST = 6
+"""Symbols beyond a change that a rule may look at."""
+Piece = tuple[str, ...]
+Rules = dict[Piece, Piece]
+
+
+class Baseline(Transducer):
+    """A rule that needs no search.
+
+    Args:
+        settings: which one.
+        ends: what a piece of the source becomes: any symbol (frequent), or the end of a word (script).
+        beginnings: with script, what the beginning of a word becomes.
+    """
+
+    def __init__(self, settings: BaselineSettings, ends: Rules, beginnings: Rules) -> None:
+        self.settings, self.ends, self.beginnings = settings, ends, beginnings
+
+    @classmethod
+    def train(cls, pairs: Sequence[tuple[Tokens, Tokens]], settings: BaselineSettings) -> Baseline:
+        if settings.method == "frequent":
+            return cls(settings, _frequent(pairs), {})
+        if settings.method == "script":
+            return cls(settings, *_scripts(pairs))
+        return cls(settings, {}, {})
+
+    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
+        answers = []
+        for x in sources:
+            links = self._links(tuple(x))
+            answers.append([Found(tuple(y for link in links for y in link.target), None, links)])
+        return answers
+
+    def _links(self, x: Piece) -> tuple[Link, ...]:
+        if self.settings.method == "frequent":
+            return tuple(Link((symbol,), self.ends.get((symbol,), ())) for symbol in x)
+        if self.settings.method == "copy":
+            return tuple(Link((symbol,), (symbol,)) for symbol in x)
+        end = next((k for k in range(len(x) + 1) if x[k:] in self.ends), len(x))
+        begin = next((k for k in range(end, -1, -1) if x[:k] in self.beginnings), 0)
+        links = [Link(x[:begin], self.beginnings.get(x[:begin], x[:begin]))]
+        links += [Link((symbol,), (symbol,)) for symbol in x[begin:end]]
+        links.append(Link(x[end:], self.ends.get(x[end:], x[end:])))
+        return tuple(link for link in links if link.source or link.target)
+
+    def save(self, folder: Path) -> None:
+        about = {"ends": list(self.ends.items()), "beginnings": list(self.beginnings.items())}
+        (folder / RULES).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, settings: BaselineSettings) -> Baseline:
+        """Read what :meth:`save` wrote."""
+        try:
+            about = json.loads((folder / RULES).read_text(encoding="utf-8"))
+            ends, beginnings = ({tuple(a): tuple(b) for a, b in about[key]} for key in ("ends", "beginnings"))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{folder / RULES} is not the list of rules of a baseline: {error}") from error
+        return cls(settings, ends, beginnings)
+
+    def describe(self) -> list[str]:
+        return [f"a baseline, {self.settings.method}, of {len(self.ends) + len(self.beginnings):,} rules"]
+
+
+def _frequent(pairs: Sequence[tuple[Tokens, Tokens]]) -> Rules:
+    """What is written most often for each symbol, by alignments of single symbols with up to two."""
+    source, target = (Alphabet.of(pair[side] for pair in pairs) for side in (0, 1))
+    aligner = Aligner(Pairs.of([(source.ids(x), target.ids(y)) for x, y in pairs]), Moves(1, 2, False, True, True))
+    for _ in range(ROUNDS):
+        aligner.step()
+    counts: Counter[tuple[Piece, Piece]] = Counter()
+    for units in aligner.best():
+        counts.update((source.spelled(x), target.spelled(y)) for x, y in units or () if x)
+    return _most_frequent(counts)
+
+
+def _scripts(pairs: Sequence[tuple[Tokens, Tokens]]) -> tuple[Rules, Rules]:
+    """Changes of ends and of beginnings around the longest piece that source and target share."""
+    ends: Counter[tuple[Piece, Piece]] = Counter()
+    beginnings: Counter[tuple[Piece, Piece]] = Counter()
+    for x, y in pairs:
+        i, j, n = _longest_shared(tuple(x), tuple(y))
+        stem = tuple(x[i : i + n])
+        for k in range(min(n, LONGEST) + 1):
+            ends[(*stem[n - k :], *x[i + n :]), (*stem[n - k :], *y[j + n :])] += 1
+            beginnings[(*x[:i], *stem[:k]), (*y[:j], *stem[:k])] += 1
+    return _most_frequent(ends), _most_frequent(beginnings)
+
+
+def _longest_shared(x: Piece, y: Piece) -> tuple[int, int, int]:
+    """(place in x, place in y, length) of the longest piece that both have, the first of equals. Time O(|x| |y|)."""
+    best, row = (0, 0, 0), [0] * (len(y) + 1)
+    for i, a in enumerate(x):
+        before = 0
+        for j, b in enumerate(y):
+            before, row[j + 1] = row[j + 1], before + 1 if a == b else 0
+            n = row[j + 1]
+            if n > best[2]:
+                best = (i + 1 - n, j + 1 - n, n)
+    return best
+
+
+def _most_frequent(counts: Counter[tuple[Piece, Piece]]) -> Rules:
+    """For each old piece the new one that it became most often; of equals the first by its symbols."""
+    ranked: dict[Piece, list[tuple[int, Piece]]] = defaultdict(list)
+    for (old, new), count in counts.items():
+        ranked[old].append((-count, new))
+    return {old: min(listed)[1] for old, listed in ranked.items()}

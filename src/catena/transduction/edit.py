@@ -1,0 +1,162 @@
+r"""A contextual edit transducer: insertions, deletions and substitutions scored by where they stand.
+
+.. math::  s(\text{write } q \text{ at } i \text{ after } p) = w_q \cdot f(x, i) + T_{pq} + U_{x_i p q}
+
+f are the symbols around place i, each by itself and in runs (log-linear), or what a recurrent network makes of the
+source. With the symbol written last as the only memory, all sums are exact (:mod:`catena.structure.edits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from catena.encoders.build import build_encoder
+from catena.numerics import NEVER
+from catena.structure.edits import DELETE, INSERT, EditLattice
+from catena.transduction.alphabet import Alphabet
+from catena.transduction.base import Found, Link, Tokens
+from catena.transduction.settings import EditSettings
+
+OUTSIDE = 1
+"""The id of the places before and after a source; 0 is padding. Unknown symbols are 2, and known ones follow."""
+FIRST = 3
+
+
+def source_ids(alphabet: Alphabet, tokens: Tokens) -> list[int]:
+    """The ids of a source as the model reads them."""
+    return [id - 1 + FIRST if id else FIRST - 1 for id in alphabet.ids(tokens)]
+
+
+class HashedWindow(nn.Module):
+    """Weights of the symbols around each place, in a table of rows that features are put into by a hash.
+
+    Args:
+        window: symbols to the left and right.
+        buckets: rows of the table.
+        d_out: numbers that each feature adds to.
+    """
+
+    def __init__(self, window: int, buckets: int, d_out: int) -> None:
+        super().__init__()
+        self.window, self.buckets = window, buckets
+        self.table = nn.EmbeddingBag(buckets, d_out, mode="sum")
+        nn.init.zeros_(self.table.weight)
+        spans = [(a, b) for a in range(-window, window + 1) for b in range(a, window + 1) if b - a < 4]
+        self.spans = [span for span in spans if span[0] == span[1] or span[0] <= 0 <= span[1] + 1]
+
+    def forward(self, ids: Int[Tensor, "b u"]) -> Float[Tensor, "b u d"]:
+        """Scores of the places of a padded batch that ends with a place outside."""
+        b, u = ids.shape
+        around = nn.functional.pad(ids, (self.window, self.window), value=OUTSIDE)
+        around = torch.where(around == 0, OUTSIDE, around)
+        features = []
+        for number, (low, high) in enumerate(self.spans):
+            key = torch.full_like(ids, number + 1)
+            for k in range(low, high + 1):
+                key = (key * 1_000_003 + around[:, self.window + k : self.window + k + u]) % 2_147_483_647
+            features.append(key % self.buckets)
+        return self.table(torch.stack(features, -1).reshape(b * u, -1)).reshape(b, u, -1)
+
+
+class EncodedSource(nn.Module):
+    """The same from a recurrent network over the source."""
+
+    def __init__(self, settings: EditSettings, n: int, d_out: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(n, settings.size, padding_idx=0)
+        self.encoder = build_encoder(settings.encoder, settings.size)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.output = nn.Linear(self.encoder.d_out, d_out)
+
+    def forward(self, ids: Int[Tensor, "b u"]) -> Float[Tensor, "b u d"]:
+        states = self.encoder(self.dropout(self.embedding(ids)), (ids != 0).sum(-1))
+        return self.output(self.dropout(states))
+
+
+class EditTransducer(nn.Module):
+    """Scores of all edits of a batch of sources.
+
+    Args:
+        settings: the shape of the model.
+        source: the number of source symbols.
+        target: the number of target symbols, v.
+    """
+
+    def __init__(self, settings: EditSettings, source: int, target: int) -> None:
+        super().__init__()
+        self.settings, self.v = settings, target
+        n, d = source + FIRST, 2 * target + 1  # insertions, substitutions, the deletion
+        self.places: nn.Module = (
+            HashedWindow(settings.window, settings.buckets, d)
+            if settings.scores == "features"
+            else EncodedSource(settings, n, d)
+        )
+        self.insertion_bias = nn.Parameter(torch.tensor(-3.0))
+        self.transitions = nn.Parameter(torch.zeros(target + 1, d))
+        self.pairs = nn.Parameter(torch.zeros(n, target + 1, d)) if settings.pairs else None
+        self.end = nn.Parameter(torch.zeros(target + 1))
+
+    def forward(self, ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> EditLattice:
+        """The lattice of padded sources (ids of :func:`source_ids`)."""
+        v, (b, t) = self.v, ids.shape
+        ended = torch.cat((ids, torch.zeros_like(ids[:, :1])), 1).scatter(1, lengths[:, None], OUTSIDE)
+        scores = self.places(ended)[:, :, None, :] + self.transitions  # b t+1 p d
+        if self.pairs is not None:
+            scores = scores + self.pairs[ended]
+        insert = scores[..., :v] + self.insertion_bias
+        substitute, delete = scores[:, :t, :, v : 2 * v], scores[:, :t, :, 2 * v]
+        end = self.end.expand(b, -1)
+        if self.settings.normalise == "local":
+            insert, substitute, delete, end = _local(insert, substitute, delete, end, lengths)
+        else:
+            # Rows of exp(insert) sum to less than one, whatever the weights, so that the sum over targets converges.
+            insert = insert - nn.functional.softplus(insert.logsumexp(-1, keepdim=True))
+        return EditLattice(substitute, insert, delete, end, lengths)
+
+    def loss(
+        self,
+        ids: Int[Tensor, "b t"],
+        lengths: Int[Tensor, " b"],
+        targets: Int[Tensor, "b s"],
+        target_lengths: Int[Tensor, " b"],
+    ) -> Float[Tensor, " b"]:
+        """-log p(y | x)."""
+        lattice = self(ids, lengths)
+        weights = lattice.log_weights(targets, target_lengths)
+        return -weights if self.settings.normalise == "local" else lattice.log_partition() - weights
+
+
+def _local(
+    insert: Tensor, substitute: Tensor, delete: Tensor, end: Tensor, lengths: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Probabilities of what may be done at each place after each symbol: they sum to one."""
+    t, v = substitute.shape[1], substitute.shape[-1]
+    inside = torch.cat((insert[:, :t], substitute, delete[..., None]), -1).log_softmax(-1)
+    rows = torch.arange(len(lengths), device=lengths.device)
+    last = torch.cat((insert[rows, lengths], end[..., None]), -1).log_softmax(-1)  # b p v+1
+    padded = torch.cat((inside[..., :v], torch.full_like(insert[:, :1], NEVER)), 1)
+    at_end = torch.arange(t + 1, device=lengths.device) == lengths[:, None]
+    inserted = torch.where(at_end[:, :, None, None], last[:, None, :, :v], padded)
+    return inserted, inside[..., v : 2 * v], inside[..., 2 * v], last[..., v]
+
+
+def found_in(lattice: EditLattice, r: int, x: Tokens, target: Alphabet, nbest: int, width: int) -> list[Found]:
+    """The best targets of one source of a batch."""
+    listed, _ = lattice.best(r, nbest, width)
+    return [
+        Found(target.spelled(id + 1 for id in y.ids), y.log_prob, _links(lattice, r, x, y.ids, target)) for y in listed
+    ]
+
+
+def _links(lattice: EditLattice, r: int, x: Tokens, y: Sequence[int], target: Alphabet) -> tuple[Link, ...]:
+    links, i, j = [], 0, 0
+    for edit in lattice.align(r, y) or ():
+        read = () if edit == INSERT else (x[i],)
+        wrote = () if edit == DELETE else target.spelled([y[j] + 1])
+        links.append(Link(tuple(read), wrote))
+        i, j = i + len(read), j + len(wrote)
+    return tuple(links)
