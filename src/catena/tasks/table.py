@@ -80,6 +80,16 @@ TASKS.register("parse")(
     )
 )
 
+TASKS.register("transduce")(
+    Entry(
+        name="transduce",
+        summary="strings into strings: pronunciations, transliterations, spellings, inflected forms",
+        settings="catena.tasks.transduce.settings:TransduceConfig",
+        application="catena.tasks.transduce.application:TransduceApplication",
+        formats=("parallel", "dictionary"),
+    )
+)
+
 
 def task_of_file(path: Path, encoding: str | None = None) -> Entry:
     """The task that a data file is for, by its format."""
