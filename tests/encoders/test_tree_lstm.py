@@ -65,11 +65,13 @@ def by_recursion(
 
 
 @pytest.mark.parametrize("everywhere", [False, True], ids=["leaves", "every node"])
-@pytest.mark.parametrize("form", ["summed", "binary", "ternary"])
+@pytest.mark.parametrize("form", ["summed", "full", "binary", "ternary"])
 def test_it_equals_plain_recursion(form: str, everywhere: bool) -> None:
-    most = {"summed": None, "binary": 2, "ternary": 3}[form]
+    most = {"summed": None, "full": 2, "binary": 2, "ternary": 3}[form]
     trees = [tree for tree in ANY if most is None or max(tree.count(p) for p in set(tree) - {-1} or {-1}) <= most]
     assert len(trees) > len(BINARY)
+    if form == "full":
+        trees = BINARY
     encoder = redrawn((ChildSumTreeLSTM(3, 4) if most is None else NaryTreeLSTM(3, 4, most)).double())
     flags = [[everywhere or i not in tree for i in range(len(tree))] for tree in trees]
     forest = Forest.of(trees, has_input=flags)
@@ -142,6 +144,14 @@ class TestChildSum(TreeLaws):
 
 class TestNary(TreeLaws):
     trees = UP_TO_TWO
+
+    @pytest.fixture
+    def make(self) -> Callable[[], TreeEncoder]:
+        return lambda: NaryTreeLSTM(3, 4)
+
+
+class TestFull(TreeLaws):
+    trees = BINARY
 
     @pytest.fixture
     def make(self) -> Callable[[], TreeEncoder]:

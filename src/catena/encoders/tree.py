@@ -72,8 +72,8 @@ def climb(trees: TreeBatch, x: Float[Tensor, "m p"], step: Step) -> Float[Tensor
     handed: list[list[Tensor]] = [[] for _ in trees.levels]
     vectors = []
     for number, level in enumerate(trees.levels):
-        children = torch.cat(handed[number]).index_select(0, level.children) if handed[number] else None
-        handed[number] = []
+        came, handed[number] = handed[number], []
+        children = _joined(came).index_select(0, level.children) if came else None
         found, state = step(level, _inputs(level, x), children)
         vectors.append(found)
         for reader, part in zip(level.readers, state.split(level.splits), strict=False):  # the last part is roots
@@ -81,12 +81,16 @@ def climb(trees: TreeBatch, x: Float[Tensor, "m p"], step: Step) -> Float[Tensor
     return torch.cat(vectors)
 
 
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
 def _inputs(level: Level, x: Float[Tensor, "m p"]) -> Float[Tensor, "size p"] | None:
     """The inputs of a level's nodes, zeros for those that have none; None if none has any."""
     first, last = level.inputs
     if first == last:
         return None
-    own = x[first:last]
+    own = x if last - first == len(x) else x[first:last]
     if level.takers is None:
         return own
     return x.new_zeros(level.size, x.shape[1]).index_copy(0, level.takers, own)

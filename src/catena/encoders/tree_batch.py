@@ -60,6 +60,7 @@ class TreeBatch:
         roots: the place of each tree's root in the order of the batch, the trees in the order they were asked for.
         nodes: which node of the forest stands at each place.
         inputs: which nodes of the forest have an input, in the order in which an encoder takes them.
+        children: the places of all children in the order of the batch, from left to right under each node in turn.
         few, many: the fewest and the most children of a node that has any; 0 where none has.
         inner_inputs: whether some nodes have an input and children.
     """
@@ -68,6 +69,7 @@ class TreeBatch:
     roots: Int[Tensor, "b"]
     nodes: Int[np.ndarray, "n"]
     inputs: Int[np.ndarray, "m"]
+    children: Int[Tensor, "c"]
     few: int
     many: int
     inner_inputs: bool
@@ -76,6 +78,11 @@ class TreeBatch:
     def n(self) -> int:
         """Nodes of all trees."""
         return len(self.nodes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Nodes of each level."""
+        return tuple(level.size for level in self.levels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,14 +161,14 @@ class _Builder:
         self.starts = np.searchsorted(self.heights, np.arange(self.depth + 1))
 
     def build(self, taken: np.ndarray, device: torch.device | None) -> TreeBatch:
-        children, parents, slots, bounds = self._children()
+        children, parents, slots, places, bounds = self._children()
         takers = np.flatnonzero(self.takes)
         input_bounds = np.searchsorted(takers, self.starts)
         roots = self.place[np.flatnonzero(self.parents < 0)]
         local = takers - self.starts[self.heights[takers]]
-        flat = torch.from_numpy(np.concatenate((children, parents, slots, local, roots))).to(device)
+        flat = torch.from_numpy(np.concatenate((children, parents, slots, places, local, roots))).to(device)
         c, m = len(children), len(local)
-        on_device = flat.split([c, c, c, m, len(roots)])
+        on_device = flat.split([c, c, c, c, m, len(roots)])
         passed = self._passed()
         counts = np.bincount(self.place[self.parents[self.parents >= 0]], minlength=self.n)
         inner = counts[self.starts[1] :] if self.depth > 1 else counts[:0]
@@ -179,18 +186,18 @@ class _Builder:
                     on_device[1][a:b],
                     on_device[2][a:b],
                     (i, j),
-                    None if j - i == last - first else on_device[3][i:j],
+                    None if j - i == last - first else on_device[4][i:j],
                     int(own[0]) if (own == own[0]).all() else None,
                 )
             )
         few, many = (int(inner.min()), int(inner.max())) if len(inner) else (0, 0)
         above = bool(self.takes[self.starts[1] :].any()) if self.depth > 1 else False
         nodes = taken[self.order]
-        return TreeBatch(tuple(levels), on_device[4], nodes, nodes[takers], few, many, above)
+        return TreeBatch(tuple(levels), on_device[5], nodes, nodes[takers], on_device[3], few, many, above)
 
-    def _children(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """For each child, under its parent from left to right: where it comes in, its parent, its slot; and where the
-        children of each level begin."""
+    def _children(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """For each child, under its parent from left to right: where it comes in, its parent, its slot and its place;
+        and where the children of each level begin."""
         child = np.flatnonzero(self.parents >= 0)
         above, own = self.place[self.parents[child]], self.place[child]
         level = self.heights[above]
@@ -203,7 +210,7 @@ class _Builder:
         parents = above[under]
         first = np.searchsorted(parents, parents, side="left")
         slots = np.arange(len(child)) - first
-        return arrival[under], parents - self.starts[self.heights[parents]], slots, bounds
+        return arrival[under], parents - self.starts[self.heights[parents]], slots, own[under], bounds
 
     def _passed(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Of each level, the levels that read it and how many nodes each reads; last the roots, read by none."""

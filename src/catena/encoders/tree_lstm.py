@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from catena.encoders.tree import TreeEncoder, added_up, climb, side_by_side
 from catena.encoders.tree_batch import Level, TreeBatch
+from catena.kernels.tree_lstm import climb_full
 
 
 class ChildSumTreeLSTM(TreeEncoder):
@@ -45,21 +46,24 @@ class ChildSumTreeLSTM(TreeEncoder):
         bias, forget_bias = self.bias.split([3 * d, d])
 
         def step(level: Level, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
-            sums = bias.expand(level.size, -1) if own is None else own[:, : 3 * d] + bias
+            own_forget = None
+            if own is not None and trees.inner_inputs:
+                own, own_forget = own.split([3 * d, d], dim=1)
+            sums = bias.expand(level.size, -1) if own is None else own + bias
             if children is None:
-                return _state(self._candidate(sums), sums[:, d:].sigmoid(), None)
+                return self._state(sums, None)
             h, c = children.split(d, dim=1)
             sums = torch.addmm(sums, added_up(level, h), to_gates.t())
             forget = torch.addmm(forget_bias, h, to_forget.t())
-            if own is not None:
-                forget = forget + own[:, 3 * d :].index_select(0, level.parents)
-            kept = added_up(level, forget.sigmoid() * c)
-            return _state(self._candidate(sums), sums[:, d:].sigmoid(), kept)
+            if own_forget is not None:
+                forget = forget + own_forget.index_select(0, level.parents)
+            return self._state(sums, added_up(level, forget.sigmoid() * c))
 
         return climb(trees, _projected(x, self.weight_x, trees, d), step)
 
-    def _candidate(self, sums: Float[Tensor, "k gates"]) -> Float[Tensor, "k d"]:
-        return F.dropout(sums[:, : self.d_out].tanh(), self.dropout, self.training)
+    def _state(self, sums: Float[Tensor, "k gates"], kept: Float[Tensor, "k d"] | None) -> tuple[Tensor, Tensor]:
+        u, gates = sums.split([self.d_out, 2 * self.d_out], dim=1)
+        return _state(F.dropout(u.tanh(), self.dropout, self.training), gates.sigmoid(), kept)
 
 
 class NaryTreeLSTM(TreeEncoder):
@@ -72,7 +76,8 @@ class NaryTreeLSTM(TreeEncoder):
         c_j &= i_j \circ u_j + \textstyle\sum_k f_{jk} \circ c_k \qquad h_j = o_j \circ \tanh(c_j)
 
     Tai et al. 2015, equations 9 to 14: the gate of the left child sees the right one too. h and c of a missing child
-    are 0. Blocks of the weights: u, i, o, f_1 … f_N (``weight_x`` and ``bias``: one f for all).
+    are 0. Blocks of the weights: u, i, o, f_1 … f_N (``weight_x`` and ``bias``: one f for all). Trees whose nodes all
+    have N children or none are computed by :mod:`catena.kernels.tree_lstm`.
     """
 
     def __init__(self, d_in: int, d: int, most: int = 2, dropout: float = 0.0, forget_bias: float = 1.0) -> None:
@@ -84,24 +89,38 @@ class NaryTreeLSTM(TreeEncoder):
 
     def encode(self, x: Float[Tensor, "m d_in"], trees: TreeBatch) -> Float[Tensor, "n d_out"]:
         d, n = self.d_out, self.n_children
-        bias = torch.cat((self.bias[: 3 * d], self.bias[3 * d :].repeat(n)))
+        leaf_bias, forget_bias = self.bias.split([3 * d, d])
+        bias = torch.cat((leaf_bias, forget_bias.repeat(n)))
+        if self._is_full(trees):
+            leaves = torch.addmm(leaf_bias, x, self.weight_x[: 3 * d].t()).to(bias.dtype)
+            mask = self._dropped(leaves.new_ones(trees.n, d)) if self.training and self.dropout else None
+            return climb_full(leaves, self.weight_h, bias, mask, trees.children, trees.sizes)
 
         def step(level: Level, own: Tensor | None, children: Tensor | None) -> tuple[Tensor, Tensor]:
+            own_forget = None
+            if own is not None and trees.inner_inputs:
+                own, own_forget = own.split([3 * d, d], dim=1)
             if children is None:
-                sums = bias[: 3 * d].expand(level.size, -1) if own is None else own[:, : 3 * d] + bias[: 3 * d]
-                return _state(self._candidate(sums), sums[:, d:].sigmoid(), None)
+                sums = leaf_bias.expand(level.size, -1) if own is None else own + leaf_bias
+                u, gates = sums.split([d, 2 * d], dim=1)
+                return _state(self._dropped(u.tanh()), gates.sigmoid(), None)
             h, c = side_by_side(level, children, n).split(d, dim=2)
             sums = torch.addmm(bias, h.reshape(level.size, n * d), self.weight_h.t())
-            if own is not None:
-                sums = sums + torch.cat((own[:, : 3 * d], own[:, 3 * d :].repeat(1, n)), dim=1)
-            gates = sums[:, d:].sigmoid()
-            kept = (gates[:, 2 * d :].view(level.size, n, d) * c).sum(1)
-            return _state(self._candidate(sums), gates[:, : 2 * d], kept)
+            if own is not None and own_forget is not None:
+                sums = sums + torch.cat((own, own_forget.repeat(1, n)), dim=1)
+            u, gates = sums.split([d, (2 + n) * d], dim=1)
+            gates, forget = gates.sigmoid().split([2 * d, n * d], dim=1)
+            return _state(self._dropped(u.tanh()), gates, (forget.view(level.size, n, d) * c).sum(1))
 
         return climb(trees, _projected(x, self.weight_x, trees, d), step)
 
-    def _candidate(self, sums: Float[Tensor, "k gates"]) -> Float[Tensor, "k d"]:
-        return F.dropout(sums[:, : self.d_out].tanh(), self.dropout, self.training)
+    def _is_full(self, trees: TreeBatch) -> bool:
+        """Whether there is a faster way: all leaves have inputs and no other node, which all have as many children."""
+        leaves_alone = not trees.inner_inputs and len(trees.inputs) == trees.levels[0].size
+        return leaves_alone and trees.few in (0, self.n_children) and trees.many in (0, self.n_children)
+
+    def _dropped(self, u: Float[Tensor, "k d"]) -> Float[Tensor, "k d"]:
+        return F.dropout(u, self.dropout, self.training)
 
 
 def _weights(
