@@ -99,16 +99,7 @@ class Induced:
 
     def restore(self, parse: Derivation) -> Tree:
         """The plain tree of a parse: no steps inside rules, nothing remembered, chains whole again."""
-
-        def node(here: Derivation, parts: list[tuple[Tree | str, ...] | str]) -> tuple[Tree | str, ...]:
-            below = tuple(part for group in parts for part in ((group,) if isinstance(group, str) else group))
-            for label in reversed(self.labels[here.rule.left]):
-                below = (_tree(label, below),)
-            return below
-
-        (tree,) = parse.fold(node)
-        assert isinstance(tree, Tree)
-        return tree
+        return restored(parse, self.labels)
 
     def derivation(self, tree: Tree) -> Derivation:
         """The parse that a tree is, prepared as the treebank was; :class:`DataError` where it uses an unknown rule."""
@@ -136,6 +127,20 @@ class Induced:
         if word in self.grammar.terminals or not self.options.rare:
             return word
         return next((name for name in word_classes(word) if name in self.grammar.terminals), word)
+
+
+def restored(parse: Derivation, labels: Mapping[Nonterminal, tuple[str, ...]]) -> Tree:
+    """The plain tree of a parse, given the labels that each symbol stands for; none for a step inside a rule."""
+
+    def node(here: Derivation, parts: list[tuple[Tree | str, ...] | str]) -> tuple[Tree | str, ...]:
+        below = tuple(part for group in parts for part in ((group,) if isinstance(group, str) else group))
+        for label in reversed(labels[here.rule.left]):
+            below = (_tree(label, below),)
+        return below
+
+    (tree,) = parse.fold(node)
+    assert isinstance(tree, Tree)
+    return tree
 
 
 def induce(trees: Iterable[Tree], options: Induction | None = None) -> Induced:

@@ -24,8 +24,12 @@ from catena.grammar.empty import Closed, close
 from catena.grammar.forest import Forest
 from catena.grammar.ranking import ranked
 from catena.grammar.semantics import distinct
+from catena.grammar.sparse import fill_quickly
 from catena.grammar.terms import Term
 from catena.registry import nearest
+
+LARGE = 20_000
+"""Words times rules of two symbols from which on compiled loops fill the chart."""
 
 Words = str | Sequence[str]
 """A sentence: its words, or a text whose words are separated by blanks."""
@@ -52,7 +56,7 @@ class Parser:
         words = words_of(sentence)
         best = next(self._ranked(words), None)
         if best is None:
-            raise self._no_parse(words)
+            raise self.no_parse(words)
         return best
 
     def k_best(self, sentence: Words, k: int) -> list[Derivation]:
@@ -74,7 +78,7 @@ class Parser:
         """The log of the summed weight of all parses, in nats: the log-probability of the sentence, if the grammar is a
         probabilistic one; -inf where it has no parse.
         """
-        return self._chart(self._summed, words_of(sentence)).total
+        return self._chart(self.summed, words_of(sentence)).total
 
     def log_probability(self, parse: Derivation) -> float:
         """The log of a parse's share in the weight of all parses of its sentence."""
@@ -87,11 +91,13 @@ class Parser:
     # --- what is prepared once ------------------------------------------------------------------------------
 
     @cached_property
-    def _summed(self) -> Closed:
+    def summed(self) -> Closed:
+        """The rules with sums over chains."""
         return close(binary(self.grammar), SUM)
 
     @cached_property
-    def _best(self) -> Closed:
+    def best(self) -> Closed:
+        """The rules with the best of all chains."""
         return close(binary(self.grammar), BEST)
 
     @cached_property
@@ -102,23 +108,27 @@ class Parser:
     # --- a sentence -----------------------------------------------------------------------------------------
 
     def _ranked(self, words: tuple[str, ...]) -> Iterator[Derivation]:
-        for (parse,) in ranked(Forest(self._chart(self._best, words), [(word,) for word in words])):
+        for (parse,) in ranked(Forest(self._chart(self.best, words), [(word,) for word in words])):
             assert isinstance(parse, Derivation)
             yield parse
 
     def _chart(self, closed: Closed, words: tuple[str, ...]) -> Chart:
-        return fill(closed, [self._leaves(closed, word) for word in words])
+        matches = [self.leaves(closed, word) for word in words]
+        large = len(words) * len(closed.binary.pairs.left) > LARGE
+        return fill_quickly(closed, matches) if large else fill(closed, matches)
 
-    def _leaves(self, closed: Closed, word: str) -> tuple[Leaf, ...]:
+    def leaves(self, closed: Closed, word: str) -> tuple[Leaf, ...]:
+        """The rules that rewrite to a word, or to what stands for it."""
         known = closed.binary.words
         if word not in known and self._unknown is not None:
             word = next((other for other in self._unknown(word) if other in known), word)
         return known.get(word, ())
 
-    def _no_parse(self, words: tuple[str, ...]) -> ImpossibleError:
+    def no_parse(self, words: tuple[str, ...]) -> ImpossibleError:
+        """The error that says why a sentence which has no parse has none."""
         text = " ".join(words)
         shown = repr(text if len(text) <= 80 else text[:80] + "…")
-        strange = [word for word in dict.fromkeys(words) if not self._leaves(self._best, word)]
+        strange = [word for word in dict.fromkeys(words) if not self.leaves(self.best, word)]
         if not strange:
             return ImpossibleError(
                 f"{shown} has no parse in this grammar, though it has every word of it: recognise() asks beforehand"

@@ -1,0 +1,144 @@
+"""What a phrase-structure parser says of a sentence, and how it is written."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catena.data.examples import Tree
+from catena.data.readers.brackets import to_text
+from catena.draw.terminal.tree import tree_text
+from catena.tasks.parse.constituency.trees import relabelled
+
+Confidence = dict[tuple[str, int, int], float]
+"""The probability of each bracket ``(label, first, end)``, and of tags: those are over one word."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A tree, the log of its probability among all trees of the sentence, and what it means, where that is known."""
+
+    tree: Tree
+    log_probability: float | None = None
+    meaning: str | None = None
+
+    @property
+    def probability(self) -> float | None:
+        return None if self.log_probability is None else math.exp(self.log_probability)
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The answers for one sentence. Prints as its first tree.
+
+    Args:
+        words: the sentence.
+        answers: the best trees, the best first; or trees that were drawn.
+        brackets: the probability of every bracket of the answers, if asked for.
+        tags: the probability of the tag of each word in the first answer, if asked for.
+        parses: the number of parses, where a grammar was asked to count them.
+        note: why the tree is not a parse, where it is none.
+        scored: whether log-probabilities are to be written.
+    """
+
+    words: tuple[str, ...]
+    answers: tuple[Answer, ...]
+    brackets: Confidence | None = None
+    tags: tuple[dict[str, float], ...] | None = None
+    parses: int | None = None
+    note: str | None = None
+    scored: bool = False
+
+    @property
+    def tree(self) -> Tree:
+        """The first tree."""
+        return self.answers[0].tree
+
+    def confidence(self, label: str, first: int, end: int) -> float:
+        """The probability that these words are a bracket of this label."""
+        return (self.brackets or {}).get((label, first, end), 0.0)
+
+    def __str__(self) -> str:
+        return to_text(self.tree)
+
+
+FORMATS = ("brackets", "tree", "jsonl")
+
+
+def written(parsed: Parsed, format: str) -> str:
+    """A prediction as lines of brackets, as pictures for a terminal, or as one line of JSON."""
+    if format == "jsonl":
+        return json.dumps(_row(parsed), ensure_ascii=False)
+    if format == "brackets":
+        return "\n".join(
+            _prefix(parsed, answer, "\t") + to_text(shown(parsed, answer.tree, ":")) for answer in parsed.answers
+        )
+    parts = []
+    for answer in parsed.answers:
+        parts.append(_prefix(parsed, answer, "\n") + tree_text(shown(parsed, answer.tree, " ")).rstrip("\n"))
+        parts += [f"meaning: {answer.meaning}"] if answer.meaning is not None else []
+    parts += [f"parses: {parsed.parses:,}"] if parsed.parses is not None else []
+    parts += [f"note: {parsed.note}"] if parsed.note else []
+    return "\n".join(parts) + "\n"
+
+
+def shown(parsed: Parsed, tree: Tree, between: str) -> Tree:
+    """The tree with the probability of each bracket in its label, where they are known."""
+    if parsed.brackets is None or parsed.tags is None:
+        return tree
+    tags = parsed.tags
+
+    def label(first: int, end: int, node: Tree) -> str:
+        p = tags[first].get(node.label, 0.0) if node.word is not None else parsed.confidence(node.label, first, end)
+        return f"{node.label}{between}{p:.2f}"
+
+    return relabelled(tree, label)
+
+
+def _prefix(parsed: Parsed, answer: Answer, behind: str) -> str:
+    if not parsed.scored or answer.log_probability is None:
+        return ""
+    return f"{answer.log_probability:.4f}{behind}"
+
+
+def _row(parsed: Parsed) -> dict[str, Any]:
+    best = parsed.answers[0]
+    row: dict[str, Any] = {"words": list(parsed.words), **_answer(best)}
+    if len(parsed.answers) > 1:
+        row["trees"] = [_answer(answer) for answer in parsed.answers]
+    if parsed.brackets is not None and parsed.tags is not None:
+        found = sorted(parsed.brackets.items(), key=lambda item: (item[0][1], -item[0][2], -item[1]))
+        row["brackets"] = [
+            {"label": label, "first": first + 1, "last": end, "probability": round(p, 6)}
+            for (label, first, end), p in found
+        ]
+        row["tags"] = [
+            round(p.get(leaf.label, 0.0), 6) for p, leaf in zip(parsed.tags, best.tree.leaves(), strict=True)
+        ]
+    if parsed.parses is not None:
+        row["parses"] = parsed.parses
+    if parsed.note is not None:
+        row["note"] = parsed.note
+    return row
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    row: dict[str, Any] = {"tree": to_text(answer.tree)}
+    if answer.log_probability is not None:
+        row["log_probability"] = round(answer.log_probability, 6)
+    if answer.meaning is not None:
+        row["meaning"] = answer.meaning
+    return row
+
+
+def kept_brackets(confidence: Confidence, least: float = 0.01) -> Confidence:
+    """The brackets that are likely enough to be told."""
+    return {key: p for key, p in confidence.items() if p >= least}
+
+
+def all_tags(tags: Sequence[dict[str, float]]) -> tuple[dict[str, float], ...]:
+    """Tags as a prediction keeps them."""
+    return tuple(dict(one) for one in tags)

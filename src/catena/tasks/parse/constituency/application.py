@@ -1,0 +1,96 @@
+"""Phrase-structure parsing as a whole: train, resume, load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from catena import config as configs
+from catena.checkpoint import CONFIG
+from catena.config import Config
+from catena.data.reading import Tally
+from catena.randomness import Randomness
+from catena.tasks.application import Predictor, Trained
+from catena.tasks.looped import LoopedApplication, TestedTask, same_make
+from catena.tasks.machine import choose_device
+from catena.tasks.parse.constituency.counted import fit
+from catena.tasks.parse.constituency.dataset import Treebank, prepare
+from catena.tasks.parse.constituency.predictor import load_predictor
+from catena.tasks.parse.constituency.settings import SpanModel
+from catena.tasks.parse.constituency.span_model import SpanParser, build_span_parser
+from catena.tasks.parse.constituency.span_task import SpanData, SpanTask, encode, load_names
+from catena.tasks.parse.settings import ParseConfig
+from catena.tasks.pretrained import Pretrained
+from catena.tasks.words.encoding import WordEncoding
+from catena.tasks.words.model import word_vectors
+from catena.tasks.words.pretrained import adopt_words, start_reader
+from catena.training.report import Reporter
+from catena.training.run import RunFolder
+
+
+class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData]):
+    """Sentences into phrase-structure trees."""
+
+    settings = ParseConfig
+
+    def prepare(
+        self, config: ParseConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
+    ) -> Treebank | SpanData:
+        bank = prepare(config, randomness)
+        if self.fits(config):
+            return bank
+        if old is None:
+            return encode(config, bank, words=start.encoding.vocabulary if start else None)
+        theirs = configs.load(ParseConfig, old / CONFIG)
+        same_make(old, theirs, config)
+        assert isinstance(theirs.model, SpanModel)
+        return encode(config, bank, load_names(old), WordEncoding.load(theirs.model.words, old))
+
+    def task(
+        self, config: ParseConfig, data: Treebank | SpanData, device: torch.device, randomness: Randomness
+    ) -> SpanTask:
+        assert isinstance(config.model, SpanModel)
+        assert isinstance(data, SpanData)
+        randomness.seed_torch("weights")
+        vectors = None
+        if (found := word_vectors(config.model.words, data.encoding)) is not None:
+            vectors, line = found
+            data.bank.lines.append(line)
+        names = data.names
+        model = build_span_parser(config.model, data.encoding, len(names.chains) + 1, len(names.tags), vectors)
+        return SpanTask(config, data, model, device, randomness)
+
+    def dropped(self, data: Treebank | SpanData) -> Tally:
+        return data.bank.tally if isinstance(data, SpanData) else data.tally
+
+    def fits(self, config: ParseConfig) -> bool:
+        return not isinstance(config.model, SpanModel)
+
+    def fit(
+        self,
+        config: ParseConfig,
+        data: Treebank | SpanData,
+        run: RunFolder,
+        randomness: Randomness,
+        reporter: Reporter,
+    ) -> Trained:
+        assert isinstance(data, Treebank)
+        return fit(config, data, run, randomness, reporter)
+
+    def adopted(self, config: ParseConfig, start: Pretrained) -> ParseConfig:
+        assert isinstance(config.model, SpanModel)
+        words = adopt_words(config.model.words, start)
+        model = config.model.model_copy(update={"words": words})
+        return config.model_copy(update={"model": model, "pretrained": str(start.folder)})
+
+    def start(self, task: TestedTask, start: Pretrained) -> None:
+        assert isinstance(task.model, SpanParser)
+        start_reader(task.model.encoder.reader, start)
+
+    def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
+        assert isinstance(config, ParseConfig)
+        return config, [f"a parser of kind {config.model.kind}, trained for {config.training.max_time}"]
+
+    def load(self, folder: Path, device: str = "auto") -> Predictor:
+        return load_predictor(folder, choose_device(device))

@@ -1,0 +1,217 @@
+"""Parsing with a grammar, counted or written: the best, the k best, samples, expectations, given brackets.
+
+Knows labels and trees where :mod:`catena.grammar` knows symbols and derivations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+from jaxtyping import Float
+
+from catena.data.examples import Tree
+from catena.grammar.binary import Leaf
+from catena.grammar.cfg import Grammar, Nonterminal
+from catena.grammar.chart import Chart
+from catena.grammar.closure import NEVER
+from catena.grammar.derivation import Derivation
+from catena.grammar.empty import Closed
+from catena.grammar.forest import Forest
+from catena.grammar.parse import Parser
+from catena.grammar.ranking import ranked
+from catena.grammar.recall import expected_brackets, stacked
+from catena.grammar.sparse import Bars, Beam, best_parse, expected, fill_quickly, sampled_parse
+from catena.tasks.parse.constituency.answers import Answer, Confidence
+from catena.tasks.parse.constituency.constraints import Given, crossed
+from catena.tasks.parse.constituency.trees import Phrase, tree_of
+
+Words = tuple[str, ...]
+Fixed = tuple[Given, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """What is expected of a sentence: labels over spans, and tags.
+
+    Args:
+        counts: ``counts[i, j, q]`` is how often label ``q`` is expected over the words from ``i`` up to ``j``.
+        tags: for each word the probability of each tag.
+        labels: the names of the labels.
+    """
+
+    counts: Float[np.ndarray, "t u q"]
+    tags: tuple[dict[str, float], ...]
+    labels: tuple[str, ...]
+
+    def confidence(self, least: float = 0.01) -> Confidence:
+        """The brackets that are expected often enough."""
+        found = np.argwhere(self.counts >= least)
+        return {(self.labels[q], int(i), int(j)): min(1.0, float(self.counts[i, j, q])) for i, j, q in found}
+
+
+class ChartParser:
+    """Answers in trees for one grammar.
+
+    Args:
+        grammar: any grammar.
+        labels: for each symbol the labels it stands for, none for a step inside a rule.
+        restore: a derivation as a tree.
+        unknown: the words to try for one that the grammar does not have.
+        beam: prune charts; exact if not given.
+    """
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        labels: Mapping[Nonterminal, tuple[str, ...]],
+        restore: Callable[[Derivation], Tree],
+        unknown: Callable[[str], Sequence[str]] | None = None,
+        beam: Beam | None = None,
+    ) -> None:
+        self.parser, self.restore, self.beam = Parser(grammar, unknown), restore, beam
+        self.by_symbol = labels
+
+    # --- trees --------------------------------------------------------------------------------------------------------
+
+    def best(self, words: Words, given: Fixed = ()) -> Derivation | None:
+        """The best parse; None where there is none."""
+        return best_parse(self._chart(self.parser.best, words, given), words)
+
+    def k_best(self, words: Words, k: int, given: Fixed = ()) -> list[Derivation]:
+        """The best parses, the best first."""
+        if k == 1:
+            best = self.best(words, given)
+            return [] if best is None else [best]
+        forest = Forest(self._chart(self.parser.best, words, given), [(word,) for word in words])
+        found = (parts[0] for parts in islice(ranked(forest), k))
+        return [parse for parse in found if isinstance(parse, Derivation)]
+
+    def samples(self, words: Words, n: int, rng: np.random.Generator, given: Fixed = ()) -> list[Derivation]:
+        """Parses drawn by their probability."""
+        chart = self._chart(self.parser.summed, words, given)
+        drawn = (sampled_parse(chart, words, rng) for _ in range(n if chart.total > NEVER else 0))
+        return [parse for parse in drawn if parse is not None]
+
+    def log_total(self, words: Words, given: Fixed = ()) -> float:
+        """The log of the summed weight of all parses."""
+        return self._chart(self.parser.summed, words, given).total
+
+    def answers(self, parses: Sequence[Derivation], log_total: float | None, meanings: bool = False) -> list[Answer]:
+        """Parses as answers, with their share of the summed weight where that is given."""
+        result = []
+        for parse in parses:
+            share = None if log_total is None else min(0.0, parse.log_weight - log_total)
+            meaning = str(parse.logical_form()) if meanings else None
+            result.append(Answer(self.restore(parse), share, meaning))
+        return result
+
+    # --- expectations -------------------------------------------------------------------------------------------------
+
+    def expected(self, words: Words, given: Fixed = ()) -> Expectation | None:
+        """What is expected of all parses together; None where there is no parse."""
+        closed = self.parser.summed
+        found = expected(closed, self._matches(closed, words), self.beam, self._bars(closed, words, given))
+        if found is None:
+            return None
+        symbols, labels = self._labelled
+        columns = found.chart.column[symbols]
+        kept = columns < found.counts.shape[-1] - 1
+        columns, labels = columns[kept], labels[kept]
+        t = len(words)
+        counts = np.zeros((t, t + 1, len(self.labels)))
+        if len(columns):
+            starts = np.flatnonzero(np.concatenate(([True], labels[1:] != labels[:-1])))
+            counts[..., labels[starts]] = np.add.reduceat(found.counts[..., columns], starts, axis=-1)
+        tags: list[dict[str, float]] = []
+        for i, symbols_here in enumerate(found.tags):
+            here: dict[str, float] = {}
+            for symbol, share in symbols_here.items():
+                for label in self.by_symbol.get(closed.binary.symbols[symbol], ())[-1:]:
+                    here[label] = here.get(label, 0.0) + share
+                    counts[i, i + 1, self._number[label]] -= share
+            tags.append(here)
+        return Expectation(counts, tuple(tags), self.labels)
+
+    def tree_of_most(self, words: Words, found: Expectation, price: float, top: str) -> Tree:
+        """The tree of the most brackets that can be expected to be right."""
+        tags = [max(here, key=here.__getitem__) if here else top for here in found.tags]
+        above = self._above
+        brackets = stacked(expected_brackets(found.counts, price), lambda p, q: above.get((p, q), 0.0))
+        phrases = [Phrase(i, j, (found.labels[q],)) for i, j, q in brackets]
+        return tree_of(words, tags, phrases, top)
+
+    # --- what is prepared once ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The names of all labels."""
+        return tuple(sorted({label for labels in self.by_symbol.values() for label in labels}))
+
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return {label: number for number, label in enumerate(self.labels)}
+
+    @cached_property
+    def _labelled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of a symbol and one of its labels, sorted by label."""
+        symbols = self.parser.summed.binary.symbols
+        pairs = [(self._number[q], a) for a, symbol in enumerate(symbols) for q in self.by_symbol.get(symbol, ())]
+        table = np.array(sorted(pairs), np.int64).reshape(-1, 2)
+        return table[:, 1], table[:, 0]
+
+    @cached_property
+    def _above(self) -> dict[tuple[int, int], float]:
+        """How much weight the rules give to one label directly above another."""
+        found: dict[tuple[int, int], float] = {}
+        for rule in self.parser.grammar.rules:
+            if len(rule.right) == 1 and isinstance(rule.right[0], Nonterminal):
+                for p in self.by_symbol.get(rule.left, ())[-1:]:
+                    for q in self.by_symbol.get(rule.right[0], ())[:1]:
+                        key = (self._number[p], self._number[q])
+                        found[key] = found.get(key, 0.0) + rule.weight
+        return found
+
+    # --- a sentence ---------------------------------------------------------------------------------------------------
+
+    def _chart(self, closed: Closed, words: Words, given: Fixed) -> Chart:
+        return fill_quickly(closed, self._matches(closed, words), self.beam, self._bars(closed, words, given))
+
+    def _matches(self, closed: Closed, words: Words) -> list[tuple[Leaf, ...]]:
+        return [self.parser.leaves(closed, word) for word in words]
+
+    def _bars(self, closed: Closed, words: Words, given: Fixed) -> Bars:
+        if not given:
+            return {}
+        symbols = closed.binary.symbols
+        nothing = np.zeros(len(symbols), bool)
+        real = np.array([bool(self.by_symbol.get(symbol)) for symbol in symbols])
+        bars = dict.fromkeys(crossed(given, len(words)), nothing)
+        for first, end, label, wanted in given:
+            allowed = real if wanted else ~real
+            if wanted and label is not None:
+                allowed = np.array([self.by_symbol.get(symbol, ())[-1:] == (label,) for symbol in symbols])
+            if end > first + 1 or (wanted and label is not None):
+                bars[first, end] = bars.get((first, end), ~nothing) & allowed
+        return bars
+
+
+def most_likely_tags(parser: ChartParser, words: Words) -> list[str]:
+    """The tag that gives each word the most weight, whatever stands around it."""
+    closed = parser.parser.best
+    tags = []
+    for word in words:
+        best = max(parser.parser.leaves(closed, word), key=lambda leaf: leaf.log_weight, default=None)
+        labels = parser.by_symbol.get(closed.binary.symbols[best.left], ()) if best is not None else ()
+        tags.append(labels[-1] if labels else "X")
+    return tags
+
+
+def too_long(words: Words, longest: int) -> str | None:
+    """A note on a sentence that is too long to be parsed."""
+    if len(words) <= longest:
+        return None
+    return f"the sentence has {len(words)} words, more than model.longest = {longest}: it was not parsed"

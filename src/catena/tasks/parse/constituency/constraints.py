@@ -1,0 +1,73 @@
+"""Brackets that are given: a line for each sentence, ``1-3:NP 5-9 !2-4``, or ``_`` for none.
+
+Words are numbered from 1, and both ends are inside. A span may have a label, that of its innermost bracket; over one
+word it is the word's tag. ``!`` says that there is no bracket over just these words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from catena.data.files import bad_line, open_text
+from catena.errors import DataError
+
+_GIVEN = re.compile(r"(!?)(\d+)-(\d+)(?::(\S+))?")
+
+
+class Given(NamedTuple):
+    """A bracket that must be in the tree, from word ``first`` up to, without, ``end``; or one that must not."""
+
+    first: int
+    end: int
+    label: str | None
+    wanted: bool
+
+
+def read_given(path: Path) -> Iterator[tuple[Given, ...]]:
+    """The given brackets of each line."""
+    with open_text(path) as lines:
+        for number, line in lines:
+            yield tuple(_one(path, number, line, part) for part in line.split() if part != "_")
+
+
+def _one(path: Path, number: int, line: str, part: str) -> Given:
+    match = _GIVEN.fullmatch(part)
+    cure = "Write first-last or first-last:LABEL, !first-last to forbid, words numbered from 1, and _ for nothing"
+    if match is None:
+        raise bad_line(path, number, line, f"has {part[:30]!r}, which is no span", cure)
+    sign, first, last, label = match.groups()
+    if not 1 <= int(first) <= int(last):
+        raise bad_line(
+            path, number, line, f"has the span {part!r}, whose first word is not 1 or comes after its last", cure
+        )
+    if sign and label:
+        raise bad_line(path, number, line, f"forbids {part!r} with a label: leave the label out", cure)
+    return Given(int(first) - 1, int(last), label, not sign)
+
+
+def check_given(given: tuple[Given, ...], n: int) -> None:
+    """Refuse brackets beyond the sentence, and those that cross each other."""
+    for one in given:
+        if one.end > n:
+            raise DataError(f"the bracket {one.first + 1}-{one.end} is given for a sentence of {n} words")
+    wanted = [one for one in given if one.wanted]
+    for one in wanted:
+        for other in wanted:
+            if one.first < other.first < one.end < other.end:
+                raise DataError(
+                    f"the brackets {one.first + 1}-{one.end} and {other.first + 1}-{other.end} cross, so that no tree "
+                    f"has both: leave one of them out"
+                )
+
+
+def crossed(given: tuple[Given, ...], n: int) -> set[tuple[int, int]]:
+    """The spans ``(first, end)`` that cross a bracket which must be there."""
+    found = set()
+    for first, end, _, wanted in given:
+        if wanted:
+            found |= {(i, j) for i in range(first) for j in range(first + 1, end)}
+            found |= {(i, j) for i in range(first + 1, end) for j in range(end + 1, n + 1)}
+    return found

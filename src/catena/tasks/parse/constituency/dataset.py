@@ -1,0 +1,135 @@
+"""From files to trees: read, cleaned, dropped and counted, split."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from catena.data.examples import Tree
+from catena.data.readers.brackets import read
+from catena.data.reading import Tally
+from catena.data.recognise import Recognised, recognise
+from catena.errors import DataError, FormatError
+from catena.randomness import Randomness
+from catena.tasks.parse.constituency.settings import GrammarModel, TreeModel
+from catena.tasks.parse.constituency.trees import cleaned
+from catena.tasks.parse.settings import ParseConfig, ParseData
+
+
+@dataclass(frozen=True, eq=False)
+class Treebank:
+    """The trees of a run, without traces, and lines that tell of them."""
+
+    train: list[Tree]
+    dev: list[Tree]
+    test: list[Tree]
+    lines: list[str] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+
+
+def recognised(data: ParseData, path: str | Path) -> Recognised:
+    """The format of a file, which must be brackets."""
+    found = Recognised(data.format, "it was asked for") if data.format != "auto" else recognise(path, data.encoding)
+    if found.format == "brackets":
+        return found
+    raise FormatError(
+        f"{path} is read as {found.format!r} ({found.why}), and a parser of phrases learns from trees in brackets, "
+        f"such as (S (NP (DT the) (NN cat)) (VP (VBZ sleeps))): for dependencies in CoNLL-U set --model biaffine"
+    )
+
+
+def read_trees(data: ParseData, functions: bool, path: str | Path, tally: Tally | None = None) -> Iterator[Tree]:
+    """The trees of a file, cleaned; those without a word are counted as dropped."""
+    recognised(data, path)
+    for tree in read(path, encoding=data.encoding):
+        if tally is not None:
+            tally.saw()
+        clean = cleaned(tree, functions)
+        if clean is not None and clean.word is None:
+            yield clean
+        elif tally is not None:
+            tally.drop("without a word" if clean is None else "with a word alone", tree.place, " ".join(tree.words()))
+
+
+def prepare(config: ParseConfig, randomness: Randomness) -> Treebank:
+    """Read everything a config names. Of a written grammar the training files are rules, and are not read here."""
+    assert isinstance(config.model, TreeModel)
+    data, tally = config.data, Tally()
+    written = isinstance(config.model, GrammarModel)
+    if not data.train:
+        what = "a file of rules" if written else "a file of trees in brackets"
+        raise DataError(f"there is nothing to train on: name {what}, as in 'catena train parse FILE'")
+    parts: dict[str, list[Tree]] = {"train": []}
+    lines = []
+    for part, path in data.files().items():
+        name = "train" if part.startswith("train") else part
+        if name == "train" and written:
+            lines.append(f"{part}: {path.name} holds rules")
+            continue
+        found = recognised(data, path)
+        lines.append(f"{part}: {path.name} is {found.format}: {found.why}")
+        parts.setdefault(name, []).extend(read_trees(data, config.model.functions, path, tally))
+    if written:
+        bank = Treebank([], parts.get("dev", []), parts.get("test", []), lines, tally)
+    else:
+        train, dev, test = _split(config, parts, randomness)
+        train = list(tally.keep(train, lambda tree: _too_long(tree, data.max_length)))
+        bank = Treebank(_not_empty(train, "train"), dev, test, lines, tally)
+    lines.append(tally.counts(len(bank.train) + len(bank.dev) + len(bank.test)).sentence())
+    lines.extend(_described(bank))
+    return bank
+
+
+def _too_long(tree: Tree, most: int) -> str | None:
+    return f"longer than max_length={most}" if len(tree.words()) > most else None
+
+
+def _split(
+    config: ParseConfig, parts: Mapping[str, list[Tree]], randomness: Randomness
+) -> tuple[list[Tree], list[Tree], list[Tree]]:
+    """Trees for training, for dev and for test; what is not given is drawn from train by the seed."""
+    data, train, test = config.data, parts["train"], parts.get("test", [])
+    if data.folds is not None:
+        if len(train) < data.folds:
+            raise DataError(f"{len(train)} trees cannot be cut into data.folds = {data.folds} parts")
+        order = randomness.numpy("folds").permutation(len(train))
+        train, test = _apart(train, np.array_split(order, data.folds)[data.fold or 0])
+    if "dev" in parts:
+        return _not_empty(train, "train"), _not_empty(parts["dev"], "dev"), test
+    if len(train) < 2:
+        raise DataError(
+            f"{len(train)} tree{'s' if len(train) != 1 else ''} cannot be split into train and dev: give a dev file "
+            f"with --dev"
+        )
+    count = min(max(1, round(data.dev_share * len(train))), len(train) - 1)
+    train, dev = _apart(train, randomness.numpy("dev", data.fold or 0).permutation(len(train))[:count])
+    return train, dev, test
+
+
+def _apart(trees: list[Tree], inside: np.ndarray) -> tuple[list[Tree], list[Tree]]:
+    chosen = set(inside.tolist())
+    return [t for i, t in enumerate(trees) if i not in chosen], [t for i, t in enumerate(trees) if i in chosen]
+
+
+def _not_empty(trees: list[Tree], part: str) -> list[Tree]:
+    if not trees:
+        raise DataError(f"no tree of {part} is left: see what was dropped, and why, in dropped.tsv")
+    return trees
+
+
+def _described(bank: Treebank) -> Iterator[str]:
+    for part, trees in (("train", bank.train), ("dev", bank.dev), ("test", bank.test)):
+        if trees:
+            lengths = [len(tree.words()) for tree in trees]
+            yield f"{part}: {len(trees):,} trees, {sum(lengths):,} words, {max(lengths):,} at most"
+
+
+def words_share_unknown(train: Sequence[Tree], others: Sequence[Tree]) -> float:
+    """The share of words of some trees that the others do not have."""
+    known = {word for tree in train for word in tree.words()}
+    counts = Counter(word in known for tree in others for word in tree.words())
+    return counts[False] / counts.total() if counts else 0.0

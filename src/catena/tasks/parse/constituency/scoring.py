@@ -1,0 +1,44 @@
+"""Scores of predicted trees, and the report on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from catena.data.examples import Tree
+from catena.metrics.brackets import CUTOFF, SCORES, bracket_measure, bracket_scores, label_table
+from catena.metrics.intervals import bootstrap_score_interval
+from catena.tasks.parse.constituency.trees import bracketing
+
+
+def scores_of(right: Sequence[Tree], given: Sequence[Tree]) -> dict[str, float]:
+    """All scores of EVALB, as shares of one."""
+    found = bracket_scores([bracketing(t) for t in right], [bracketing(t) for t in given])
+    return {name: float(found[name]) for name in SCORES}
+
+
+def signatures_of(n: int) -> dict[str, str]:
+    """How each score was made."""
+    return {name: f"{bracket_measure(name).name}|n={n}" for name in SCORES}
+
+
+def report_lines(right: Sequence[Tree], given: Sequence[Tree], notes: Sequence[str | None], seed: int) -> list[str]:
+    """Lines for a person: F1 with its interval, EVALB's second table, labels one by one, what was not parsed."""
+    gold, own = [bracketing(t) for t in right], [bracketing(t) for t in given]
+    measure = bracket_measure()
+    interval = bootstrap_score_interval(measure.statistics(gold, own), measure.score, np.random.default_rng(seed))
+    lines = [
+        f"labelled brackets: F1 {100 * interval.value:.2f}, 95 % interval {100 * interval.low:.2f} to "
+        f"{100 * interval.high:.2f} (bootstrap over {len(gold):,} sentences)"
+    ]
+    if any(len(one.words) > CUTOFF for one in gold) and any(len(one.words) <= CUTOFF for one in gold):
+        short = bracket_scores(gold, own, longest=CUTOFF)
+        lines.append(
+            f"sentences of up to {CUTOFF} words: F1 {100 * short['f1']:.2f}, precision {100 * short['precision']:.2f}, "
+            f"recall {100 * short['recall']:.2f}, complete {100 * short['complete']:.1f} %"
+        )
+    failed = [note for note in notes if note]
+    if failed:
+        lines.append(f"not parsed: {len(failed):,} of {len(gold):,}, which got a flat tree; the first: {failed[0]}")
+    return [*lines, *label_table(gold, own)]

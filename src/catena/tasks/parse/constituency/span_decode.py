@@ -1,0 +1,251 @@
+"""From scores of spans to trees: the best, the k best, samples, and the brackets that can be expected.
+
+Several binary forms may stand for one tree. Samples are exact: a tree is drawn by its probability. The k best are the
+trees of the best binary forms, with their exact probabilities, put in order by these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from catena.data.vocabulary import Labels
+from catena.errors import DataError
+from catena.grammar.recall import expected_brackets, stacked
+from catena.numerics import NEVER
+from catena.structure.tree import SpanTree
+from catena.tasks.application import Asking
+from catena.tasks.parse.constituency.answers import Answer, Confidence, Parsed
+from catena.tasks.parse.constituency.constraints import Given, check_given
+from catena.tasks.parse.constituency.settings import SpanModel
+from catena.tasks.parse.constituency.span_model import SpanScores
+from catena.tasks.parse.constituency.span_trees import (
+    BETWEEN,
+    NO_PHRASE,
+    allowed_labels,
+    best_labels,
+    gold_trees,
+    label_ids,
+    log_probabilities,
+    over_labels,
+)
+from catena.tasks.parse.constituency.trees import Phrase, phrases_of, tree_of
+
+MOST_FORMS = 1024
+"""Binary forms that are looked at for the k best trees."""
+LEAST = 0.01
+"""Brackets of a smaller probability are not told."""
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """The names of chains of labels, and of tags; what is put on top of a tree that has no bracket over all words."""
+
+    chains: Labels
+    tags: Labels
+    top: str
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The single labels."""
+        return tuple(sorted({label for chain in self.split for label in chain}))
+
+    @cached_property
+    def split(self) -> list[tuple[str, ...]]:
+        """The labels of each chain; that of no phrase has none."""
+        return [(), *(tuple(name.split(BETWEEN)) for name in self.chains.names)]
+
+    @cached_property
+    def members(self) -> Float[np.ndarray, "k q"]:
+        """How often each chain has each single label."""
+        table = np.zeros((len(self.split), len(self.labels)))
+        for k, chain in enumerate(self.split):
+            for label in chain:
+                table[k, self.labels.index(label)] += 1.0
+        return table
+
+    @cached_property
+    def above(self) -> dict[tuple[int, int], int]:
+        """How often one single label stands directly above another in the chains of the treebank."""
+        found: dict[tuple[int, int], int] = {}
+        for chain, count in zip(self.split[1:], self.chains.counts, strict=True):
+            numbers = [self.labels.index(label) for label in chain]
+            for pair in pairwise(numbers):
+                found[pair] = found.get(pair, 0) + count
+        return found
+
+
+class SpanDecoder:
+    """Answers for a batch of sentences, on the CPU.
+
+    Args:
+        settings: the model's.
+        scores: the network's.
+        sentences: the words.
+        names: of labels and tags.
+        given: brackets that are given, for each sentence; None for none.
+    """
+
+    def __init__(
+        self,
+        settings: SpanModel,
+        scores: SpanScores,
+        sentences: Sequence[Words],
+        names: Names,
+        given: Sequence[tuple[Given, ...]] | None = None,
+    ) -> None:
+        self.settings, self.names, self.sentences = settings, names, sentences
+        self.lengths = torch.tensor([len(words) for words in sentences])
+        self.spans, self.tags = scores.spans.float().cpu(), scores.tags.float().cpu()
+        if given is not None:
+            self._constrain(given)
+
+    def parsed(self, asking: Asking, generator: torch.Generator) -> list[Parsed]:
+        """What is asked of each sentence."""
+        likely = asking.samples == 0 and asking.nbest == 1
+        phrases = None
+        if likely:
+            phrases = list(self._expected() if self.settings.decoding == "recall" else self._best())
+        probable = self._tag_probabilities if asking.confidence else None
+        found = []
+        for row, words in enumerate(self.sentences):
+            if phrases is not None:
+                trees = [phrases[row]]
+            elif asking.samples:
+                trees = self._sampled(row, asking.samples, generator)
+            else:
+                trees = self._k_best(row, asking.nbest)
+            scored = asking.scores or not likely
+            answers = self._answers(row, words, trees, scored, ranked=asking.samples == 0)
+            confidence = self._confidence(row) if asking.confidence else None
+            tags = None if probable is None else probable[row]
+            found.append(Parsed(words, tuple(answers), confidence, tags, scored=asking.scores))
+        return found
+
+    # --- trees --------------------------------------------------------------------------------------------------------
+
+    def _best(self) -> Iterator[list[Phrase]]:
+        labels = self.spans.argmax(-1)
+        for row, spans in enumerate(best_labels(self.spans, self.lengths).argmax().tolist()):
+            yield self._phrases((i, j, int(labels[row, i, j])) for i, j, _ in spans if i >= 0)
+
+    def _expected(self) -> Iterator[list[Phrase]]:
+        names = self.names
+        for row in range(len(self.sentences)):
+            counts = self._label_counts(row)
+            brackets = stacked(
+                expected_brackets(counts, self.settings.price), lambda p, q: float(names.above.get((p, q), 0))
+            )
+            yield [Phrase(i, j, (names.labels[q],)) for i, j, q in brackets]
+
+    def _k_best(self, row: int, k: int) -> list[list[Phrase]]:
+        tree, forms = self._tree(row), 4 * k
+        while True:
+            top = tree.topk(forms)
+            real = [m for m, score in zip(top.members.tolist(), top.scores.tolist(), strict=True) if score > NEVER]
+            found = self._distinct(real)
+            if len(found) >= k or len(real) < forms or forms >= MOST_FORMS:
+                return found[:k]
+            forms *= 4
+
+    def _sampled(self, row: int, n: int, generator: torch.Generator) -> list[list[Phrase]]:
+        drawn = self._tree(row).sample(n, generator).tolist()
+        return [self._phrases((i, j, q) for i, j, q in member if i >= 0) for member in drawn]
+
+    def _distinct(self, members: list[list[list[int]]]) -> list[list[Phrase]]:
+        found: dict[tuple[Phrase, ...], list[Phrase]] = {}
+        for member in members:
+            phrases = self._phrases((i, j, q) for i, j, q in member if i >= 0)
+            found.setdefault(tuple(sorted(phrases)), phrases)
+        return list(found.values())
+
+    def _phrases(self, spans: Iterator[tuple[int, int, int]]) -> list[Phrase]:
+        return [Phrase(i, j + 1, self.names.split[q]) for i, j, q in spans if q != NO_PHRASE]
+
+    def _tree(self, row: int) -> SpanTree:
+        n = len(self.sentences[row])
+        return SpanTree(self.spans[row, :n, :n])
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def _answers(
+        self, row: int, words: Words, trees: Sequence[list[Phrase]], scored: bool, ranked: bool
+    ) -> list[Answer]:
+        best = self.tags[row, : len(words)].argmax(-1).tolist()
+        tags = [self.names.tags.name(q) for q in best]
+        answers = []
+        for phrases in trees:
+            tree = tree_of(words, tags, phrases, self.names.top)
+            answers.append(Answer(tree, self._log_probability(row, phrases_of(tree)) if scored else None))
+        if ranked:
+            answers.sort(key=lambda answer: -(answer.log_probability or 0.0))
+        return answers
+
+    def _log_probability(self, row: int, phrases: Sequence[Phrase]) -> float:
+        """That of a tree; its tags are not counted. -inf where a chain of its labels was never seen."""
+        n = len(self.sentences[row])
+        spans = label_ids(phrases, self.names.chains)
+        if spans is None:
+            return NEVER
+        return float(log_probabilities(self.spans[row : row + 1, :n, :n].double(), gold_trees([spans], [n]))[0])
+
+    def _label_counts(self, row: int) -> Float[np.ndarray, "t u q"]:
+        """How often each single label is expected over each span."""
+        n = len(self.sentences[row])
+        counts = np.zeros((n, n + 1, len(self.names.labels)))
+        labels = self.spans[row, :n, :n].softmax(-1).nan_to_num()  # a span that may not be has no label
+        chains = (self._span_probabilities[row, :n, :n, None] * labels).numpy()
+        upper = np.triu(np.ones((n, n), bool))
+        counts[:, 1:][upper] = chains[upper] @ self.names.members
+        return counts
+
+    @cached_property
+    def _span_probabilities(self) -> Float[Tensor, "b t t"]:
+        return over_labels(self.spans, self.lengths).marginals()[..., 0]
+
+    @cached_property
+    def _tag_probabilities(self) -> list[tuple[dict[str, float], ...]]:
+        table = self.tags.softmax(-1).tolist()
+        names = self.names.tags.names
+        return [
+            tuple({name: p for name, p in zip(names, row, strict=True) if p >= LEAST} for row in rows[: len(words)])
+            for rows, words in zip(table, self.sentences, strict=True)
+        ]
+
+    def _confidence(self, row: int) -> Confidence:
+        counts = self._label_counts(row)
+        found = np.argwhere(counts >= LEAST)
+        return {(self.names.labels[q], int(i), int(j)): min(1.0, float(counts[i, j, q])) for i, j, q in found}
+
+    # --- given brackets -----------------------------------------------------------------------------------------------
+
+    def _constrain(self, given: Sequence[tuple[Given, ...]]) -> None:
+        for row, some in enumerate(given):
+            n = len(self.sentences[row])
+            check_given(some, n)
+            if not some:
+                continue
+            allowed = allowed_labels(some, n, self.spans.shape[1], self.names.chains)
+            self.spans[row] = torch.where(allowed, self.spans[row], NEVER)
+            for first, end, label, wanted in some:
+                if wanted and label is not None and end == first + 1:
+                    if label not in self.names.tags:
+                        raise DataError(f"the tag {label!r} is given for word {end}, and training never showed it")
+                    only = torch.full_like(self.tags[row, first], NEVER)
+                    only[self.names.tags.id(label)] = 0.0
+                    self.tags[row, first] = only
+            if (
+                float(over_labels(self.spans[row : row + 1, :n, :n], self.lengths[row : row + 1]).log_partition())
+                == NEVER
+            ):
+                wanted_spans = ", ".join(f"{one.first + 1}-{one.end}" for one in some)
+                raise DataError(f"no tree is left by the brackets that are given ({wanted_spans}): take some back")

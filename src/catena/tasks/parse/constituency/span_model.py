@@ -1,0 +1,91 @@
+r"""Scores of labelled spans and of tags from the states of an encoder.
+
+.. math::  g_i = W_f\, \overrightarrow{h}_{i-1} - W_b\, \overleftarrow{h}_i, \qquad
+           s(i, j) = V\, \mathrm{relu}(\mathrm{norm}(g_j - g_i + b))
+
+``g_i`` belongs to the fencepost before word ``i``; the first half of an encoder's units counts as read from the left,
+the second as read from the right (Stern et al. 2017, section 3.1; Kitaev and Klein 2018, section 2). What a span is
+scored by is thus a difference of two vectors that are made once for each fencepost.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catena.tasks.parse.constituency.settings import SpanModel
+from catena.tasks.words.encoding import WordBatch, WordEncoding
+from catena.tasks.words.model import SentenceEncoder, Vectors, build_sentence_encoder
+
+
+class SpanScores(NamedTuple):
+    """``spans[b, i, j, q]`` is the score of label ``q`` over the words from ``i`` to ``j``, both included, and label 0
+    that of no phrase; ``tags[b, i, p]`` is the score of tag ``p``."""
+
+    spans: Float[Tensor, "b t t k"]
+    tags: Float[Tensor, "b t p"]
+
+
+class SpanParser(nn.Module):
+    """An encoder of words, and scores of what spans and words are.
+
+    Args:
+        encoder: words to states.
+        features: ``fenceposts`` or ``ends``.
+        d_span: hidden units.
+        n_labels: labels of spans, that of no phrase among them.
+        n_tags: tags of words.
+        dropout: for the hidden units.
+    """
+
+    def __init__(
+        self, encoder: SentenceEncoder, features: str, d_span: int, n_labels: int, n_tags: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.encoder, self.features = encoder, features
+        d = encoder.d_out
+        self.forward_half = d // 2
+        self.first = nn.Linear(d, d_span, bias=False)
+        self.last = nn.Linear(d, d_span, bias=False) if features == "ends" else None
+        self.bias = nn.Parameter(torch.zeros(d_span))
+        self.norm = nn.LayerNorm(d_span)
+        self.drop = nn.Dropout(dropout)
+        self.labels = nn.Linear(d_span, n_labels)
+        self.hidden_tags = nn.Linear(d, d_span)
+        self.tags = nn.Linear(d_span, n_tags)
+
+    def forward(self, batch: WordBatch) -> SpanScores:
+        states = self.encoder(batch)
+        hidden = self.drop(F.relu(self.norm(self._between(states) + self.bias)))
+        tags = self.tags(self.drop(F.relu(self.hidden_tags(states))))
+        return SpanScores(self.labels(hidden), tags)
+
+    def _between(self, states: Float[Tensor, "b t d"]) -> Float[Tensor, "b t t d_span"]:
+        """A vector for each span."""
+        if self.last is not None:
+            return self.first(states)[:, :, None] + self.last(states)[:, None, :]
+        half = self.forward_half
+        posts = torch.cat(
+            (F.pad(states[..., :half], (0, 0, 1, 0)), -F.pad(states[..., half:], (0, 0, 0, 1))), dim=-1
+        )  # post i stands before word i: what was read up to it from the left, less what was read from the right
+        projected = self.first(posts)
+        return projected[:, None, 1:] - projected[:, :-1, None]
+
+
+def build_span_parser(
+    settings: SpanModel, encoding: WordEncoding, n_labels: int, n_tags: int, vectors: Vectors | None = None
+) -> SpanParser:
+    """The parser that the settings describe, with fresh weights."""
+    encoder = build_sentence_encoder(
+        settings.words,
+        settings.encoder,
+        encoding,
+        dropout=settings.dropout,
+        locked=settings.locked,
+        vectors=vectors,
+    )
+    return SpanParser(encoder, settings.features, settings.d_span, n_labels, n_tags, settings.dropout)

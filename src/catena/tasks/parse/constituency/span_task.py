@@ -1,0 +1,253 @@
+"""The span parser as the training loop sees it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catena.config import to_toml
+from catena.data.batches import BatchPlan
+from catena.data.examples import Tree
+from catena.data.settings import BatchSettings
+from catena.data.tokenise import build_tokeniser
+from catena.data.vocabulary import Labels, Vocabulary
+from catena.randomness import Randomness
+from catena.tasks.application import BEST, Asking
+from catena.tasks.looped import TestedTask
+from catena.tasks.parse.constituency.answers import Parsed
+from catena.tasks.parse.constituency.constraints import Given
+from catena.tasks.parse.constituency.counted import CONFIG, TOKENISER, WHAT_NEXT
+from catena.tasks.parse.constituency.dataset import Treebank
+from catena.tasks.parse.constituency.scoring import scores_of
+from catena.tasks.parse.constituency.settings import METRICS, SpanModel
+from catena.tasks.parse.constituency.span_decode import Names, SpanDecoder, Words
+from catena.tasks.parse.constituency.span_model import SpanParser
+from catena.tasks.parse.constituency.span_trees import (
+    GoldTrees,
+    chain_names,
+    gold_trees,
+    label_ids,
+    log_probabilities,
+    margin_losses,
+)
+from catena.tasks.parse.constituency.trees import bracketing, phrases_of, tags_of
+from catena.tasks.parse.settings import ParseConfig
+from catena.tasks.pretrained import free_from_the_top
+from catena.tasks.words.encoding import EncodedSentences, WordBatch, WordEncoding
+from catena.tasks.words.pretrained import groups_of
+from catena.tasks.words.sentences import Sentence
+from catena.training.task import EpochPlan, Evaluation, LossOutput
+
+CHAINS, TAGS = "phrases.json", "tags.json"
+SPANS_AT_ONCE = 400_000
+"""Spans that are scored together when trees are predicted."""
+SAMPLES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class SpanData:
+    """A treebank in numbers: ``spans`` and ``tags`` are those of the training trees."""
+
+    bank: Treebank
+    names: Names
+    encoding: WordEncoding
+    encoded: EncodedSentences
+    spans: list[list[tuple[int, int, int]]]
+    tags: list[np.ndarray]
+
+
+def encode(
+    config: ParseConfig,
+    bank: Treebank,
+    names: Names | None = None,
+    encoding: WordEncoding | None = None,
+    words: Vocabulary | None = None,
+) -> SpanData:
+    """A treebank in the encoding of an old model, or in one of its own; ``words`` are those of a language model."""
+    assert isinstance(config.model, SpanModel)
+    if names is None:
+        names = Names(chain_names(bank.train), Labels.count(map(tags_of, bank.train)), _most_common_top(bank.train))
+    sentences = [Sentence(tree.words()) for tree in bank.train]
+    if encoding is None:
+        encoding = WordEncoding.count(config.model.words, sentences, words)
+    spans, tags, kept = [], [], []
+    for tree in bank.train:
+        found = label_ids(phrases_of(tree), names.chains)
+        if found is not None and all(tag in names.tags for tag in tags_of(tree)):
+            spans.append(found)
+            tags.append(np.array(names.tags.ids(tags_of(tree)), np.int64))
+            kept.append(tree)
+    if len(kept) < len(bank.train):
+        bank.lines.append(f"{len(bank.train) - len(kept):,} trees have a label or tag that the old model does not know")
+    encoded = encoding.encode(Sentence(tree.words()) for tree in kept)
+    bank.lines.append(f"{len(names.chains)} chains of labels, {len(names.tags)} tags, {len(encoding.words):,} words")
+    return SpanData(bank, names, encoding, encoded, spans, tags)
+
+
+def _most_common_top(trees: Sequence[Tree]) -> str:
+    labels = [tree.label for tree in trees]
+    return max(sorted(set(labels)), key=labels.count)
+
+
+@dataclass(frozen=True)
+class SpanBatch:
+    """Sentences, their trees and their tags, -1 at padding."""
+
+    words: WordBatch
+    gold: GoldTrees
+    tags: Int[Tensor, "b t"]
+
+
+class SpanTask(TestedTask):
+    """A span parser, its data and its metric."""
+
+    what_next = WHAT_NEXT
+
+    def __init__(
+        self, config: ParseConfig, data: SpanData, model: SpanParser, device: torch.device, randomness: Randomness
+    ) -> None:
+        assert isinstance(config.model, SpanModel)
+        self.config, self.settings, self.data = config, config.model, data
+        self.device, self.randomness = device, randomness
+        self.parser = model.to(device)
+        self._frozen_at_first = groups_of(model.encoder.reader) if config.pretrained else []
+
+    @property
+    def model(self) -> nn.Module:
+        return self.parser
+
+    @property
+    def metric(self) -> str:
+        return self.config.training.metric or METRICS["span"][0]
+
+    @property
+    def higher_is_better(self) -> bool:
+        return self.metric != "crossing"
+
+    def epoch(self, number: int) -> EpochPlan:
+        free_from_the_top(self._frozen_at_first, number, self.config.unfreeze)
+        generator = self.randomness.numpy("batches", number)
+        plan = BatchPlan.shuffled(self.data.encoded.lengths, self.config.batches, generator)
+        return _Epoch(plan, self.data, self.device)
+
+    def loss(self, batch: SpanBatch) -> LossOutput:
+        scores = self.parser(batch.words)
+        if self.settings.loss == "crf":
+            trees = -log_probabilities(scores.spans, batch.gold)
+        else:
+            trees = margin_losses(scores.spans, batch.gold, self.settings.margin)
+        tags = F.cross_entropy(scores.tags.flatten(0, 1).float(), batch.tags.flatten(), ignore_index=-1)
+        n = int((batch.tags >= 0).sum())
+        total = trees.sum().to(tags.device) / n + self.settings.tag_weight * tags
+        return LossOutput(total, n, batch.words.tokens)
+
+    # --- evaluation ---------------------------------------------------------------------------------------------------
+
+    def evaluate(self) -> Evaluation:
+        given = self._parsed(self.data.bank.dev)
+        return Evaluation(scores_of(self.data.bank.dev, given), self._samples(given))
+
+    def test_scores(self) -> dict[str, float]:
+        test = self.data.bank.test
+        return scores_of(test, self._parsed(test)) if test else {}
+
+    def _parsed(self, trees: Sequence[Tree]) -> list[Tree]:
+        words = [tree.words() for tree in trees]
+        found = parse_all(self.parser, self.settings, self.data.encoding, words, self.data.names, self.device)
+        return [parsed.tree for parsed in found]
+
+    def _samples(self, given: Sequence[Tree]) -> list[str]:
+        lines, dev = [], self.data.bank.dev
+        for i in np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int):
+            right, own = bracketing(dev[i]), bracketing(given[i])
+            wrong = [*(Counter(own.spans) - Counter(right.spans)), *(Counter(right.spans) - Counter(own.spans))]
+            shown = " ".join(right.words)
+            shown = shown if len(shown) <= 60 else shown[:57] + "…"
+            told = [
+                f"{'no ' * (span in own.spans)}{span[0]} over '{' '.join(right.words[span[1] : span[2]])[:30]}'"
+                for span in wrong[:2]
+            ]
+            lines.append(f"{shown}  →  " + (f"✗ ({', '.join(told)})" if wrong else "✓"))
+        return lines
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
+        build_tokeniser(self.config.tokenizer).save(folder / TOKENISER)
+        self.data.encoding.save(folder)
+        save_names(self.data.names, folder)
+
+    def describe_batch(self, batch: SpanBatch) -> str:
+        return f"{batch.words.size} sentences, longest {batch.words.longest} words"
+
+    def summary(self) -> Sequence[str]:
+        return self.data.bank.lines
+
+
+class _Epoch(EpochPlan):
+    def __init__(self, plan: BatchPlan, data: SpanData, device: torch.device) -> None:
+        self.plan, self.data, self.device = plan, data, device
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def batch(self, i: int) -> SpanBatch:
+        rows, data = self.plan[i], self.data
+        words = data.encoded.batch(rows, self.device)
+        lengths = [len(data.tags[int(r)]) for r in rows]
+        tags = np.full((len(rows), max(lengths)), -1, np.int64)
+        for place, r in enumerate(rows):
+            tags[place, : lengths[place]] = data.tags[int(r)]
+        gold = gold_trees([data.spans[int(r)] for r in rows], lengths)
+        return SpanBatch(words, gold.to(self.device), torch.from_numpy(tags).to(self.device))
+
+
+def save_names(names: Names, folder: Path) -> None:
+    """Write the names of labels and tags; the label on top comes first among the chains' own file."""
+    names.chains.save(folder / CHAINS)
+    names.tags.save(folder / TAGS)
+    (folder / "top.txt").write_text(names.top + "\n", encoding="utf-8")
+
+
+def load_names(folder: Path) -> Names:
+    """Read what :func:`save_names` wrote."""
+    top = (folder / "top.txt").read_text(encoding="utf-8").strip()
+    return Names(Labels.load(folder / CHAINS), Labels.load(folder / TAGS), top)
+
+
+def parse_all(
+    parser: SpanParser,
+    settings: SpanModel,
+    encoding: WordEncoding,
+    sentences: Sequence[Words],
+    names: Names,
+    device: torch.device,
+    asking: Asking = BEST,
+    given: Sequence[tuple[Given, ...]] | None = None,
+) -> list[Parsed]:
+    """What is asked of each sentence, sentences of like length together; none may be without words."""
+    encoded = encoding.encode(Sentence(words) for words in sentences)
+    generator = torch.Generator().manual_seed(asking.seed)
+    found: dict[int, Parsed] = {}
+    parser.eval()
+    with torch.inference_mode():
+        for plan in BatchPlan.by_length(encoded.lengths, BatchSettings(batch_size=64)):
+            longest = int(encoded.lengths[plan].max())
+            most = max(1, SPANS_AT_ONCE // (longest * longest))
+            for at in range(0, len(plan), most):
+                rows = plan[at : at + most]
+                scores = parser(encoded.batch(rows, device))
+                some = [sentences[int(r)] for r in rows]
+                fixed = None if given is None else [given[int(r)] for r in rows]
+                parsed = SpanDecoder(settings, scores, some, names, fixed).parsed(asking, generator)
+                found.update(zip(rows.tolist(), parsed, strict=True))
+    return [found[i] for i in range(len(sentences))]

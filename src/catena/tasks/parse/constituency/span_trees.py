@@ -1,0 +1,139 @@
+r"""Phrase-structure trees as members of a span tree, whose spans are binary and have one label each.
+
+A chain of brackets over the same words is one label; a span that only splitting a phrase of many parts made has label
+0, "no phrase". A tree thus stands for all its binary forms, and its probability is the sum of theirs:
+
+.. math::  p(\text{tree}) = \frac{1}{Z} \sum_{\text{binary forms}} \exp \sum_{(i, j, q)} s_{ij}(q)
+
+which is again a sum over span trees, with every label fixed where the tree has a phrase, and 0 elsewhere. Labels are
+summed out before the trees are, so that only one number for each span reaches the dynamic program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.data.examples import Tree
+from catena.data.vocabulary import Labels
+from catena.numerics import NEVER
+from catena.structure.tree import SpanTree
+from catena.tasks.parse.constituency.constraints import Given, crossed
+from catena.tasks.parse.constituency.trees import Phrase, phrases_of
+
+NO_PHRASE = 0
+BETWEEN = " "
+"""Between the labels of a chain in its name: no label has a blank."""
+
+
+@dataclass(frozen=True, eq=False)
+class GoldTrees:
+    """Trees of a batch.
+
+    Args:
+        labels: ``labels[b, i, j]`` is the label over the words ``i`` to ``j``; 0 where there is no phrase.
+        possible: whether a span crosses no phrase.
+        lengths: words of each sentence.
+    """
+
+    labels: Int[Tensor, "b t t"]
+    possible: Bool[Tensor, "b t t"]
+    lengths: Int[Tensor, "b"]
+
+    def to(self, device: torch.device) -> GoldTrees:
+        """The same on another device."""
+        return GoldTrees(self.labels.to(device), self.possible.to(device), self.lengths.to(device))
+
+
+def chain_names(trees: Sequence[Tree]) -> Labels:
+    """The chains of labels in trees; as labels of spans they are numbered from 1."""
+    return Labels.count([BETWEEN.join(phrase.labels) for phrase in phrases_of(tree)] for tree in trees)
+
+
+def label_ids(phrases: Sequence[Phrase], names: Labels) -> list[tuple[int, int, int]] | None:
+    """``(first, last, label)`` of each phrase; None where a chain is not known."""
+    chains = [BETWEEN.join(phrase.labels) for phrase in phrases]
+    if any(chain not in names for chain in chains):
+        return None
+    ids = names.ids(chains)
+    return [(first, end - 1, q + 1) for (first, end, _), q in zip(phrases, ids, strict=True)]
+
+
+def gold_trees(spans: Sequence[Sequence[tuple[int, int, int]]], lengths: Sequence[int]) -> GoldTrees:
+    """A batch of trees, given by the spans of their phrases."""
+    t = max(lengths)
+    labels = np.zeros((len(spans), t, t), np.int64)
+    possible = np.ones((len(spans), t, t), bool)
+    i, j = np.arange(t)[:, None], np.arange(t)[None, :]
+    for row, some in enumerate(spans):
+        for first, last, label in some:
+            labels[row, first, last] = label
+            if last > first and not (first == 0 and last == lengths[row] - 1):
+                crosses = ((i < first) & (first <= j) & (j < last)) | ((first < i) & (i <= last) & (last < j))
+                possible[row] &= ~crosses
+    return GoldTrees(
+        torch.from_numpy(labels), torch.from_numpy(possible), torch.from_numpy(np.array(lengths, np.int64))
+    )
+
+
+# --- sums and maxima over trees ---------------------------------------------------------------------------------------
+
+
+def over_labels(scores: Float[Tensor, "b t t k"], lengths: Int[Tensor, "b"]) -> SpanTree:
+    """All trees, labels summed out; on the CPU, where the dynamic program is."""
+    return _trees(scores.logsumexp(-1), lengths)
+
+
+def best_labels(scores: Float[Tensor, "b t t k"], lengths: Int[Tensor, "b"]) -> SpanTree:
+    """All trees, each span with its best label."""
+    return _trees(scores.amax(-1), lengths)
+
+
+def of_gold(scores: Float[Tensor, "b t t k"], gold: GoldTrees) -> SpanTree:
+    """The binary forms of given trees."""
+    chosen = scores.gather(-1, gold.labels[..., None])[..., 0]
+    return _trees(torch.where(gold.possible, chosen, NEVER), gold.lengths)
+
+
+def _trees(scores: Float[Tensor, "b t t"], lengths: Int[Tensor, "b"]) -> SpanTree:
+    wide = scores if scores.dtype == torch.float64 else scores.float()
+    return SpanTree(wide.cpu()[..., None], lengths.cpu())
+
+
+def log_probabilities(scores: Float[Tensor, "b t t k"], gold: GoldTrees) -> Float[Tensor, "b"]:
+    """The log-probability of each tree: all its binary forms among all binary trees."""
+    return of_gold(scores, gold).log_partition() - over_labels(scores, gold.lengths).log_partition()
+
+
+def margin_losses(scores: Float[Tensor, "b t t k"], gold: GoldTrees, margin: float) -> Float[Tensor, "b"]:
+    """How far the best tree, with ``margin`` added for each span that is wrong, is above the right one; 0 if below.
+
+    Taskar et al. (2004); Stern et al. (2017), section 4.
+    """
+    right = torch.zeros_like(scores, dtype=torch.bool).scatter_(-1, gold.labels[..., None], True)
+    wrong = ~(right & gold.possible[..., None])
+    worst, best = best_labels(scores + margin * wrong, gold.lengths), of_gold(scores, gold)
+    with torch.no_grad():
+        members = worst.argmax(), best.argmax()
+    return (worst.score(members[0]) - best.score(members[1])).clamp_min(0.0)
+
+
+def allowed_labels(given: Sequence[Given], n: int, t: int, names: Labels) -> Bool[Tensor, "t t k"]:
+    """Which labels each span may have where brackets are given."""
+    chains = [()] + [tuple(name.split(BETWEEN)) for name in names.names]
+    allowed = np.ones((t, t, len(chains)), bool)
+    for i, j in crossed(tuple(given), n):
+        allowed[i, j - 1] = False
+    for first, end, label, wanted in given:
+        if not wanted:
+            allowed[first, end - 1, 1:] = False
+        elif label is None:
+            allowed[first, end - 1, NO_PHRASE] = False
+        elif end > first + 1:
+            allowed[first, end - 1] &= np.array([chain[-1:] == (label,) for chain in chains])
+    return torch.from_numpy(allowed)
