@@ -70,6 +70,16 @@ TASKS.register("embed")(
     )
 )
 
+TASKS.register("tag")(
+    Entry(
+        name="tag",
+        summary="a tag for each word: parts of speech, names, chunks, lemmas, words of Chinese text",
+        settings="catena.tasks.tag.settings:TagConfig",
+        application="catena.tasks.tag.application:TagApplication",
+        formats=("columns",),
+    )
+)
+
 TASKS.register("parse")(
     Entry(
         name="parse",

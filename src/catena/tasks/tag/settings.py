@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,10 @@ from catena.data.settings import BatchSettings, TokeniserSettings, WordTokens
 from catena.encoders.settings import EncoderSettings, Probability, RecurrentSettings
 from catena.registry import did_you_mean
 from catena.tasks.settings import DataSettings, MachineSettings, with_suggestions
+from catena.tasks.tag.features import settings as feature_settings
+from catena.tasks.tag.features.settings import FeatureTagger
+from catena.tasks.tag.hmm import settings as hmm_settings
+from catena.tasks.tag.hmm.settings import HmmTagger
 from catena.tasks.tag.kinds import StructureName
 from catena.tasks.words.settings import WordInput
 from catena.training.settings import TrainingSettings
@@ -28,6 +32,17 @@ class TagData(DataSettings):
     segment: bool = False
     """Cut text into words (分词): the files are plain text with blanks between the words, and its characters are
     tagged."""
+    tag_separator: str | None = None
+    """With segment: what parts a word from its tag, such as the / of 希望/n; the tags of words are then learnt too."""
+
+    @model_validator(mode="after")
+    def _separator_fits(self) -> TagData:
+        if self.tag_separator is not None and not self.segment:
+            raise ValueError(
+                f"data.tag_separator = {self.tag_separator!r} is for text that is cut into words: set data.segment = "
+                f"true, or leave it out"
+            )
+        return self
 
 
 class TagSettings(Config):
@@ -71,10 +86,15 @@ class NeuralTagger(Config):
     cost: float = Field(1.0, gt=0)
     """With structure margin: by how much the right tags must win for each tag that differs."""
     max_segment: int = Field(8, gt=0)
-    """With structure semimarkov: the longest segment, in words; longer ones of train are cut."""
+    """With structure semimarkov: the longest segment, in words; sentences of train with longer ones are left out."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that are read beside the words."""
+        return self.words.columns
 
 
-ModelSettings = NeuralTagger
+ModelSettings = Annotated[NeuralTagger | FeatureTagger | HmmTagger, Field(discriminator="kind")]
 """The models, told apart by their kind."""
 
 
@@ -90,6 +110,7 @@ METRICS = ("f1", "precision", "recall", "accuracy", "sentence_accuracy")
 
 SUGGESTED: dict[str, dict[str, Any]] = {
     "neural": {"optimizer": "adam", "learning_rate": 0.002, "max_epochs": 30, "patience": 6},
+    "hmm": hmm_settings.SUGGESTED,
 }
 """How each model likes to be trained, where the config does not say."""
 
@@ -121,7 +142,8 @@ class TagConfig(Config):
     @classmethod
     def _suggest(cls, data: Any) -> Any:
         """Train each model as it likes to be trained, unless the config says how."""
-        return with_suggestions(data, SUGGESTED, "neural")
+        model = data.get("model") if isinstance(data, dict) else None
+        return with_suggestions(data, {**SUGGESTED, "features": feature_settings.suggested(model)}, "neural")
 
     @model_validator(mode="after")
     def _fits_together(self) -> TagConfig:
@@ -136,6 +158,11 @@ class TagConfig(Config):
             yield f"training.metric = {metric!r} is no score of a tagger: {did_you_mean(str(metric), METRICS)}"
         if tags.lemmas and tags.scheme not in ("auto", "plain"):
             yield f"tags.lemmas = true learns dictionary forms, which have no scheme {tags.scheme!r}: leave one out"
+        if self.tokenizer.kind not in ("whitespace", "words", "characters"):
+            yield (
+                f"tokenizer.kind = {self.tokenizer.kind!r} cuts words into pieces, and words are tagged: choose "
+                f"whitespace, words or characters"
+            )
         if self.data.segment and tags.lemmas:
             yield "data.segment = true cuts text into words, and tags.lemmas = true changes words: leave one out"
         if tags.unknown is not None and tags.repair:

@@ -1,0 +1,324 @@
+"""From files to tagged sentences: read, drop and count, split, find out what the tags mean, encode."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from catena.data.examples import Columns, ConlluSentence, Place, Text
+from catena.data.readers.table import FORMATS
+from catena.data.reading import Tally
+from catena.data.recognise import Recognised, recognise
+from catena.data.schemes import BMES, Span, tags_of
+from catena.data.vocabulary import Labels, Vocabulary
+from catena.errors import DataError, FormatError
+from catena.randomness import Randomness
+from catena.tasks.tag.settings import NeuralTagger, TagConfig, TagData
+from catena.tasks.tag.tagging import Tagging, find_tagging
+from catena.tasks.words.encoding import EncodedSentences, WordEncoding
+from catena.tasks.words.sentences import Sentence, field_of, sentence_of
+
+SENTENCES = ("columns", "conllu")
+"""Formats with a word in each line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A sentence and its tags as they stand in a file; ``example`` is what was read, for writing it again."""
+
+    sentence: Sentence
+    tags: tuple[str, ...]
+    place: Place
+    example: Columns | ConlluSentence | Text
+
+
+@dataclass(frozen=True, eq=False)
+class TagDataset:
+    """Everything that training needs. ``encoding`` and ``encoded`` (train, dev and test in a row) are there for
+    neural models alone."""
+
+    tagging: Tagging
+    train: list[Tagged]
+    dev: list[Tagged]
+    test: list[Tagged]
+    lines: list[str] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    encoding: WordEncoding | None = None
+    encoded: EncodedSentences | None = None
+
+    def learnt_ids(self, sentences: Sequence[Tagged]) -> list[np.ndarray]:
+        """The model's tags of training sentences as ids; -1 where one is not known."""
+        tagging = self.tagging
+        return [tagging.ids(tagging.learnt(s.sentence.words, s.tags, s.place)) for s in sentences]
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def recognised(data: TagData, path: str | Path) -> Recognised:
+    """The format that the config names or the file shows; one that holds no tagged sentences is refused."""
+    asked = data.format if data.format != "auto" else "text" if data.segment else None
+    found = Recognised(asked, "it was asked for") if asked else recognise(path, data.encoding)
+    if found.format in SENTENCES or (found.format == "text" and data.segment):
+        return found
+    if found.format == "text":
+        raise FormatError(
+            f"{path} is plain text, which has no tags ({found.why}): a tagger learns from files with a word and its "
+            f"tag in each line; give --segment if it is to learn where words end, from text with blanks between them"
+        )
+    raise FormatError(
+        f"{path} is read as {found.format!r} ({found.why}), and a tagger learns from {' or '.join(SENTENCES)}: name "
+        f"the format with --format if that is wrong"
+    )
+
+
+def read_examples(data: TagData, path: str | Path) -> Iterator[Columns | ConlluSentence | Text]:
+    """The sentences of a file as they stand there."""
+    found = recognised(data, path)
+    options = dict(found.options)
+    if data.encoding is not None:
+        options["encoding"] = data.encoding
+    yield from FORMATS[found.format].read(Path(path), **options)
+
+
+def read_tagged(
+    data: TagData, columns: Sequence[str], path: str | Path, tally: Tally | None = None, *, tagged: bool = True
+) -> Iterator[Tagged]:
+    """The sentences of a file with their tags; without ``tagged`` the tags may be missing, and are not read."""
+    for example in read_examples(data, path):
+        if tally is not None:
+            tally.saw()
+        one = (
+            _from_text(data, example, tagged)
+            if isinstance(example, Text)
+            else _from_rows(data, columns, example, tagged)
+        )
+        if len(one.sentence):
+            yield one
+        elif tally is not None:
+            tally.drop("empty", example.place, "")
+        elif not tagged:
+            yield one
+
+
+def _from_rows(data: TagData, columns: Sequence[str], example: Columns | ConlluSentence, tagged: bool) -> Tagged:
+    sentence = sentence_of(example, columns, None if isinstance(example, ConlluSentence) else data.text_column)
+    if not tagged:
+        return Tagged(sentence, (), example.place, example)
+    if isinstance(example, Columns) and len(example.rows[0]) < 2 and data.label_column is None:
+        raise DataError(
+            f"{example.place}: the file has one column, and a tagger learns from words with their tags: add a column"
+        )
+    name = data.label_column or ("upos" if isinstance(example, ConlluSentence) else "-1")
+    return Tagged(sentence, field_of(example, name), example.place, example)
+
+
+def _from_text(data: TagData, example: Text, tagged: bool) -> Tagged:
+    """The characters of a line of words; its blanks are what is learnt, and in prediction they are left out."""
+    words = example.text.split()
+    kinds = [""] * len(words)
+    if data.tag_separator is not None and tagged:
+        parts = [word.rpartition(data.tag_separator) for word in words]
+        for i, (word, _, kind) in enumerate(parts):
+            if not word:
+                raise DataError(
+                    f"{example.place}: {words[i]!r} has no {data.tag_separator!r} between a word and its tag: mend it, "
+                    f"or leave data.tag_separator out"
+                )
+            words[i], kinds[i] = word, kind
+    spans, at = [], 0
+    for word, kind in zip(words, kinds, strict=True):
+        spans.append(Span(at, at + len(word), kind))
+        at += len(word)
+    return Tagged(Sentence(tuple("".join(words))), tuple(tags_of(spans, at, BMES)), example.place, example)
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+def prepare(
+    config: TagConfig,
+    randomness: Randomness,
+    *,
+    sources: Mapping[str, Iterable[Tagged]] | None = None,
+    tagging: Tagging | None = None,
+    encoding: WordEncoding | None = None,
+    words: Vocabulary | None = None,
+) -> TagDataset:
+    """Read everything a config names, or the given sentences.
+
+    ``tagging`` and ``encoding`` are those of a trained model, when training goes on from it; ``words`` are those of a
+    language model that the tagger starts from.
+    """
+    tally = Tally()
+    lines = [] if sources is not None else _describe_files(config.data)
+    parts = _gathered(config, tally, sources)
+    train, dev, test = _split(config, parts, randomness)
+    if tagging is None:
+        tagging = _tagging(config, train)
+    train = _usable(config, tagging, train, tally)
+    used = len(train) + len(dev) + len(test)
+    lines.append(tally.counts(used).sentence())
+    data = TagDataset(tagging, train, dev, test, lines, tally)
+    if isinstance(config.model, NeuralTagger):
+        if encoding is None:
+            encoding = WordEncoding.count(config.model.words, (one.sentence for one in train), words)
+        encoded = encoding.encode(one.sentence for one in (*train, *dev, *test))
+        data = replace(data, encoding=encoding, encoded=encoded)
+    lines += _describe(data)
+    return data
+
+
+def lemmas_of(config: TagConfig) -> bool:
+    """Whether the tags of files are lemmas."""
+    named = config.data.label_column == "lemma" and not config.data.segment
+    return config.tags.lemmas or named
+
+
+def _describe_files(data: TagData) -> list[str]:
+    lines = []
+    for part, path in data.files().items():
+        found = recognised(data, path)
+        lines.append(f"{part}: {path.name} is {found.format}: {found.why}")
+    return lines
+
+
+def _gathered(
+    config: TagConfig, tally: Tally, sources: Mapping[str, Iterable[Tagged]] | None
+) -> dict[str, list[Tagged]]:
+    if sources is not None:
+        parts = {}
+        for part, examples in sources.items():
+            parts[part] = list(examples)
+            tally.saw(len(parts[part]))
+        return parts
+    if not config.data.train:
+        raise DataError("there is nothing to train on: name a file, as in 'catena train tag FILE'")
+    parts = {"train": []}
+    for part, path in config.data.files().items():
+        name = "train" if part.startswith("train") else part
+        parts.setdefault(name, []).extend(read_tagged(config.data, config.model.columns, path, tally))
+    return parts
+
+
+def _split(
+    config: TagConfig, parts: Mapping[str, list[Tagged]], randomness: Randomness
+) -> tuple[list[Tagged], list[Tagged], list[Tagged]]:
+    """Sentences for training, for dev and for test; what is not given is drawn from train by the seed."""
+    data, train = config.data, parts["train"]
+    test = parts.get("test", [])
+    if data.folds is not None:
+        if len(train) < data.folds:
+            raise DataError(f"{len(train)} sentences cannot be cut into data.folds = {data.folds} parts")
+        order = randomness.numpy("folds").permutation(len(train))
+        inside = set(np.array_split(order, data.folds)[data.fold or 0].tolist())
+        test = [one for i, one in enumerate(train) if i in inside]
+        train = [one for i, one in enumerate(train) if i not in inside]
+    if "dev" in parts:
+        return _not_empty(train, "train"), _not_empty(parts["dev"], "dev"), test
+    if len(train) < 2:
+        raise DataError(
+            f"{len(train)} sentence{'s' if len(train) != 1 else ''} cannot be split into train and dev: give a dev "
+            f"file with --dev"
+        )
+    count = min(max(1, round(data.dev_share * len(train))), len(train) - 1)
+    held = set(randomness.numpy("dev", data.fold or 0).permutation(len(train))[:count].tolist())
+    dev = [one for i, one in enumerate(train) if i in held]
+    return [one for i, one in enumerate(train) if i not in held], dev, test
+
+
+def _not_empty(sentences: list[Tagged], part: str) -> list[Tagged]:
+    if not sentences:
+        raise DataError(f"no sentence of {part} is left: see what was dropped, and why, in dropped.tsv")
+    return sentences
+
+
+def _tagging(config: TagConfig, train: Sequence[Tagged]) -> Tagging:
+    """What the tags mean, with the model's tags counted in train."""
+    placed = [(one.tags, one.place) for one in train]
+    found = find_tagging(config.tags, placed, lemmas=lemmas_of(config), segment=config.data.segment)
+    if found.own is None and isinstance(config.model, NeuralTagger) and config.model.structure == "semimarkov":
+        raise DataError(
+            "model.structure = 'semimarkov' finds spans, and the tags of the training data mark none: choose crf"
+        )
+    counts: Counter[str] = Counter()
+    for one in train:
+        counts.update(found.learnt(one.sentence.words, one.tags, one.place))
+    counts.pop(found.unknown or "", None)
+    if len(counts) < 2:
+        only = f"only the tag {next(iter(counts))!r}" if counts else "no tag that is known"
+        raise DataError(f"a tagger needs at least two tags, and the training data has {only}: check --label-column")
+    names = sorted(counts)
+    return replace(found, names=Labels(names, [counts[name] for name in names]))
+
+
+def _usable(config: TagConfig, tagging: Tagging, train: list[Tagged], tally: Tally) -> list[Tagged]:
+    """The training sentences, without those that the model cannot learn from, which are counted as dropped."""
+    limit, kept = config.data.max_length, []
+    longest = None
+    if isinstance(config.model, NeuralTagger) and config.model.structure == "semimarkov":
+        longest = config.model.max_segment
+    for one in train:
+        if len(one.sentence) > limit:
+            if config.data.too_long == "drop":
+                tally.drop(f"longer than max_length={limit}", one.place, " ".join(one.sentence.words))
+                continue
+            one = _cut(one, limit)
+        spans = tagging.spans(one.tags) if longest is not None else ()
+        if longest is not None and any(end - begin > longest for begin, end, _ in spans):
+            tally.drop(f"with a span longer than max_segment={longest}", one.place, " ".join(one.sentence.words))
+            continue
+        kept.append(one)
+    return _not_empty(kept, "train")
+
+
+def _cut(one: Tagged, limit: int) -> Tagged:
+    sentence = one.sentence
+    shorter = Sentence(sentence.words[:limit], tuple(values[:limit] for values in sentence.columns))
+    return replace(one, sentence=shorter, tags=one.tags[:limit])
+
+
+def _describe(data: TagDataset) -> list[str]:
+    lines, at = [], 0
+    for part, sentences in (("train", data.train), ("dev", data.dev), ("test", data.test)):
+        if sentences:
+            lengths = [len(one.sentence) for one in sentences]
+            words = f"{part}: {len(sentences):,} sentences, {sum(lengths):,} words, {max(lengths):,} at most"
+            if data.encoding is not None and data.encoded is not None and part != "train":
+                share = data.encoding.unknown_share(data.encoded, range(at, at + len(sentences)))
+                words += f", {100 * share:.1f} % unknown"
+            lines.append(words)
+        at += len(sentences)
+    names, tagging = data.tagging.names, data.tagging
+    most = sorted(zip(names.counts, names.names, strict=True), reverse=True)
+    shown = ", ".join(f"{name} {count:,}" for count, name in most[:8]) + (", …" if len(most) > 8 else "")
+    how: str = "plain" if tagging.files is None or tagging.own is None else tagging.files.scheme
+    if tagging.files is not None and tagging.own is not None and tagging.own.scheme != tagging.files.scheme:
+        how += f", learnt as {tagging.own.scheme}"
+    lines.append(f"{len(names)} tags ({'edits of lemmas' if tagging.lemmas else how}): {shown}")
+    new = unseen(data)
+    return [*lines, new] if new else lines
+
+
+def unseen(data: TagDataset) -> str | None:
+    """A sentence on the tags of dev and test that train does not show; no model gives them."""
+    tagging = data.tagging
+    if tagging.lemmas:
+        return None
+    known = {tag for one in data.train for tag in one.tags} | {tagging.unknown}
+    counts = Counter(tag for one in (*data.dev, *data.test) for tag in one.tags if tag not in known)
+    return unseen_line(counts, "dev and test")
+
+
+def unseen_line(counts: Mapping[str, int], where: str) -> str | None:
+    if not counts:
+        return None
+    shown = ", ".join(f"{tag!r} {count:,}" for tag, count in Counter(counts).most_common(5))
+    return (
+        f"{where}: {sum(counts.values()):,} words have a tag that training never showed ({shown}"
+        f"{', …' if len(counts) > 5 else ''}); they count as errors"
+    )

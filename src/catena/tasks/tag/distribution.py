@@ -1,0 +1,221 @@
+"""A distribution over the tags of some sentences, asked in tags and spans: best, n best, samples, probabilities.
+
+All of it is exact. A chain is Markov, so the probability of a span is that of its first tag, times that of each next
+tag given the one before, times that of not going on; these follow from the marginals of tags and of neighbours.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from catena.data.schemes import OUTSIDE, Span, spans_of, tags_of
+from catena.errors import DataError, ImpossibleError
+from catena.numerics import NEVER
+from catena.structure.chain import LinearChain
+from catena.structure.semimarkov import SemiMarkov
+from catena.tasks.tag.segments import SegmentKinds, restricted
+from catena.tasks.tag.tagging import Tagging
+
+Answer = tuple[list[str], float]
+"""Tags of the model and their log-probability in nats."""
+
+
+class TagDistribution(ABC):
+    """The tags of each sentence of a batch. Tags and spans are the model's own."""
+
+    tagging: Tagging
+    lengths: list[int]
+
+    @abstractmethod
+    def best(self) -> list[list[str]]:
+        """The most probable tags of each sentence."""
+
+    @abstractmethod
+    def nbest(self, n: int) -> list[list[Answer]]:
+        """The ``n`` most probable tag sequences of each sentence, best first; fewer where there are no more."""
+
+    @abstractmethod
+    def samples(self, n: int, generator: torch.Generator) -> list[list[Answer]]:
+        """``n`` tag sequences of each sentence, drawn from the distribution."""
+
+    @abstractmethod
+    def tag_probabilities(self) -> list[np.ndarray]:
+        """For each sentence ``[i, q]``: the probability that word ``i`` has the tag ``q`` of the names."""
+
+    @abstractmethod
+    def span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
+        """For each sentence the probability that each of these is a span: these ends, this kind."""
+
+    @abstractmethod
+    def given(self, allowed: Sequence[np.ndarray]) -> TagDistribution:
+        """The same under a condition: ``allowed[b][i, q]`` is True where word ``i`` may have tag ``q``."""
+
+    def padded(self, allowed: Sequence[np.ndarray]) -> Bool[Tensor, "b t q"]:
+        """Masks of sentences as one tensor, True beyond their ends."""
+        found = np.ones((len(allowed), max([*self.lengths, 1]), len(self.tagging.names)), bool)
+        for row, mask in zip(found, allowed, strict=True):
+            row[: len(mask)] = mask
+        return torch.from_numpy(found)
+
+
+class ChainDistribution(TagDistribution):
+    """Tags in a chain."""
+
+    def __init__(self, chain: LinearChain, tagging: Tagging, lengths: Sequence[int]) -> None:
+        self.chain, self.tagging, self.lengths = chain, tagging, list(lengths)
+
+    def best(self) -> list[list[str]]:
+        return [self._names(row, n) for row, n in zip(self.chain.argmax().tolist(), self.lengths, strict=True)]
+
+    def nbest(self, n: int) -> list[list[Answer]]:
+        scores, members = self.chain.topk(n)
+        log_probs = scores - self.chain.log_partition()
+        return self._answers(members, log_probs)
+
+    def samples(self, n: int, generator: torch.Generator) -> list[list[Answer]]:
+        members = self.chain.sample(n, generator)
+        return self._answers(members, self.chain.log_prob(members))
+
+    def tag_probabilities(self) -> list[np.ndarray]:
+        found = self.chain.marginals().numpy()
+        return [row[:n] for row, n in zip(found, self.lengths, strict=True)]
+
+    def span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
+        if not any(spans):
+            return [[] for _ in spans]
+        wide = self.chain.with_score_tensors([x if x is None else x.double() for x in self.chain.score_tensors()])
+        ones, pairs = wide.marginals().numpy(), wide.pair_marginals().numpy()
+        return [[self._span(ones[b], pairs[b], span, self.lengths[b]) for span in some] for b, some in enumerate(spans)]
+
+    def _span(self, ones: np.ndarray, pairs: np.ndarray, span: Span, n: int) -> float:
+        own, names = self.tagging.own, self.tagging.names
+        assert own is not None
+        size = span.end - span.begin
+        own_tags = tags_of([Span(0, size, span.kind)], size, own)
+        if any(tag not in names for tag in own_tags):
+            return 0.0
+        tags = names.ids(own_tags)
+        probability = float(ones[span.begin, tags[0]])
+        for i, (p, q) in enumerate(pairwise(tags), span.begin + 1):
+            probability *= _share(pairs[i, p, q], ones[i - 1, p])
+        # In iob2 it is the word behind a span that may go on with it; in bilou its last word says that it ends.
+        goes_on = f"{own.inside}-{span.kind}" if span.kind else own.inside
+        if own.scheme == "iob2" and span.end < n and goes_on in names:
+            last = tags[-1]
+            probability *= 1 - _share(pairs[span.end, last, names.id(goes_on)], ones[span.end - 1, last])
+        return min(max(probability, 0.0), 1.0)
+
+    def given(self, allowed: Sequence[np.ndarray]) -> ChainDistribution:
+        emissions = torch.where(self.padded(allowed), self.chain.emissions, NEVER)
+        chain = self.chain.with_score_tensors((emissions, *self.chain.score_tensors()[1:]))
+        _check_possible(chain.log_partition())
+        return ChainDistribution(chain, self.tagging, self.lengths)
+
+    def _names(self, ids: Sequence[int], n: int) -> list[str]:
+        if n and ids[0] < 0:
+            raise DataError(
+                f"no sequence of tags that the scheme allows fits a sentence of {n} word{'s' if n != 1 else ''}: train "
+                f"on more data, or with --no-constrain"
+            )
+        return [self.tagging.names.names[i] for i in ids[:n]]
+
+    def _answers(self, members: Tensor, log_probs: Tensor) -> list[list[Answer]]:
+        ids, numbers = members.transpose(0, 1).tolist(), log_probs.transpose(0, 1).tolist()
+        return [
+            [(self._names(row, n), p) for row, p in zip(some, chances, strict=True) if p != NEVER]
+            for some, chances, n in zip(ids, numbers, self.lengths, strict=True)
+        ]
+
+
+class SegmentDistribution(TagDistribution):
+    """Tags that follow from segments."""
+
+    def __init__(self, segments: SemiMarkov, kinds: SegmentKinds, tagging: Tagging, lengths: Sequence[int]) -> None:
+        self.segments, self.kinds, self.tagging, self.lengths = segments, kinds, tagging, list(lengths)
+
+    def best(self) -> list[list[str]]:
+        return [self._tags(row, n) for row, n in zip(self.segments.argmax().tolist(), self.lengths, strict=True)]
+
+    def nbest(self, n: int) -> list[list[Answer]]:
+        scores, members = self.segments.topk(n)
+        return self._answers(members, scores - self.segments.log_partition())
+
+    def samples(self, n: int, generator: torch.Generator) -> list[list[Answer]]:
+        members = self.segments.sample(n, generator)
+        return self._answers(members, self.segments.log_prob(members))
+
+    def tag_probabilities(self) -> list[np.ndarray]:
+        marginals = self.segments.marginals().numpy()
+        names, own = self.tagging.names, self.tagging.own
+        assert own is not None
+        found = []
+        for row, n in zip(marginals, self.lengths, strict=True):
+            table = np.zeros((n, len(names)))
+            for i, length, y in np.argwhere(row[:n] > 0):
+                if i + length < n:
+                    for j, tag in enumerate(self._segment_tags(length + 1, self.kinds.labels[y]), i):
+                        if tag in names:
+                            table[j, names.id(tag)] += row[i, length, y]
+            found.append(table)
+        return found
+
+    def span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
+        marginals = self.segments.marginals().numpy()
+        m, label = marginals.shape[2], {kind: y for y, kind in enumerate(self.kinds.labels)}
+        return [
+            [
+                float(marginals[b, begin, end - begin - 1, label[kind]]) if end - begin <= m and kind in label else 0.0
+                for begin, end, kind in some
+            ]
+            for b, some in enumerate(spans)
+        ]
+
+    def given(self, allowed: Sequence[np.ndarray]) -> SegmentDistribution:
+        segments = restricted(self.segments, self.kinds, self.padded(allowed))
+        _check_possible(segments.log_partition())
+        return SegmentDistribution(segments, self.kinds, self.tagging, self.lengths)
+
+    def _segment_tags(self, size: int, kind: str | None) -> list[str]:
+        assert self.tagging.own is not None
+        return [OUTSIDE] * size if kind is None else tags_of([Span(0, size, kind)], size, self.tagging.own)
+
+    def _tags(self, triples: Sequence[Sequence[int]], n: int) -> list[str]:
+        tags: list[str] = []
+        for begin, end, y in triples:
+            if begin >= 0:
+                tags += self._segment_tags(end - begin, self.kinds.labels[y])
+        return tags
+
+    def _answers(self, members: Tensor, log_probs: Tensor) -> list[list[Answer]]:
+        rows, numbers = members.transpose(0, 1).tolist(), log_probs.transpose(0, 1).tolist()
+        return [
+            [(self._tags(triples, n), p) for triples, p in zip(some, chances, strict=True) if p != NEVER]
+            for some, chances, n in zip(rows, numbers, self.lengths, strict=True)
+        ]
+
+
+def own_spans(tagging: Tagging, tags: Sequence[str]) -> list[Span]:
+    """The spans that tags of the model mark; none where they break their scheme or mark none."""
+    if tagging.own is None:
+        return []
+    try:
+        return spans_of(tags, tagging.own.scheme)
+    except DataError:
+        return sorted(Span(*span) for span in tagging.spans(tags))
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole > 0 else 0.0
+
+
+def _check_possible(log_z: Tensor) -> None:
+    rows = (log_z == NEVER).nonzero()[:, 0].tolist()
+    if rows:
+        raise ImpossibleError(f"the given tags leave no sequence of tags for sentence {rows[0] + 1}: loosen them")

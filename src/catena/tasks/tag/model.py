@@ -1,0 +1,75 @@
+"""Neural taggers: words to states, states to a structure over tags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from catena.structure.base import Structured
+from catena.tasks.tag.segments import SegmentKinds, SemiMarkovStructure
+from catena.tasks.tag.settings import NeuralTagger
+from catena.tasks.tag.structures import Crf, Margin, Memm, Perceptron, Softmax, TagStructure
+from catena.tasks.tag.tagging import Tagging
+from catena.tasks.words.encoding import WordBatch, WordEncoding
+from catena.tasks.words.model import SentenceEncoder, Vectors, build_sentence_encoder
+
+
+@dataclass(frozen=True)
+class TagBatch:
+    """Sentences on the device of the model, their tags (-1 where not known) and lengths on the CPU."""
+
+    words: WordBatch
+    tags: Int[Tensor, "b t"]
+    lengths: Int[Tensor, "b"]
+
+
+class TagModel(nn.Module):
+    """An encoder of sentences and a structure over their tags."""
+
+    def __init__(self, encoder: SentenceEncoder, structure: TagStructure) -> None:
+        super().__init__()
+        self.encoder, self.structure = encoder, structure
+
+    def losses(self, batch: TagBatch) -> Float[Tensor, "b"]:
+        """The loss of each sentence."""
+        return self.structure.losses(self.encoder(batch.words), batch.tags, batch.lengths)
+
+    def distribution(self, words: WordBatch, lengths: Int[Tensor, "b"]) -> Structured:
+        """The distribution over tags, on the CPU."""
+        return self.structure.distribution(self.encoder(words), lengths)
+
+
+def build_model(
+    settings: NeuralTagger, encoding: WordEncoding, tagging: Tagging, vectors: Vectors | None = None
+) -> TagModel:
+    """The model that a config describes, with fresh weights."""
+    encoder = build_sentence_encoder(
+        settings.words,
+        settings.encoder,
+        encoding,
+        dropout=settings.dropout,
+        locked=settings.locked,
+        vectors=vectors,
+    )
+    return TagModel(encoder, build_structure(settings, encoder.d_out, tagging))
+
+
+def build_structure(settings: NeuralTagger, d_in: int, tagging: Tagging) -> TagStructure:
+    """The structure of a config over the tags of a tagging."""
+    sizes = d_in, len(tagging.names), tagging.rules()
+    match settings.structure:
+        case "crf":
+            return Crf(*sizes)
+        case "softmax":
+            return Softmax(*sizes)
+        case "memm":
+            return Memm(*sizes)
+        case "perceptron":
+            return Perceptron(*sizes)
+        case "margin":
+            return Margin(*sizes, settings.cost)
+        case "semimarkov":
+            assert tagging.own is not None
+            return SemiMarkovStructure(d_in, SegmentKinds(tagging.names.names, tagging.own), settings.max_segment)

@@ -1,0 +1,198 @@
+"""What a tagger says of a sentence, and how that is written: columns, JSON, text with its spans marked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catena.data.examples import Columns, ConlluRow, ConlluSentence
+from catena.data.readers.conllu import to_text
+from catena.data.schemes import OUTSIDE
+from catena.tasks.tag.dataset import Tagged
+
+COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
+"""Codes of a terminal's colours; each kind of span or tag has one."""
+
+
+@dataclass(frozen=True)
+class FoundSpan:
+    """Words ``begin`` to ``end - 1`` are a ``kind``, with this probability if it was asked for."""
+
+    begin: int
+    end: int
+    kind: str
+    text: str
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class TagAnswer:
+    """A tag for each word, and the spans that they mark. ``log_prob`` is that of the whole, in nats."""
+
+    tags: tuple[str, ...]
+    spans: tuple[FoundSpan, ...] = ()
+    log_prob: float | None = None
+
+
+@dataclass(frozen=True)
+class TagPrediction:
+    """The best tags of a sentence; with ``probabilities`` of the tags, further ``answers``, or ``samples`` if asked.
+
+    Prints as words with their tags.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    spans: tuple[FoundSpan, ...] = ()
+    log_prob: float | None = None
+    probabilities: tuple[float, ...] | None = None
+    answers: tuple[TagAnswer, ...] = ()
+
+    def __str__(self) -> str:
+        return marked(self.words, self.tags, self.spans)
+
+
+def marked(words: Sequence[str], tags: Sequence[str], spans: Sequence[FoundSpan], between: str = " ") -> str:
+    """Text with its spans in brackets, or with the tag behind each word where tags mark no spans."""
+    if not spans and any(tag != OUTSIDE for tag in tags):
+        return between.join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
+    parts: list[str] = []
+    at = 0
+    for span in spans:
+        parts += words[at : span.begin]
+        inside = between.join(words[span.begin : span.end])
+        parts.append(f"[{inside}]{span.kind}")
+        at = span.end
+    return between.join([*parts, *words[at:]])
+
+
+def coloured(prediction: TagPrediction, kinds: Sequence[str], between: str = " ") -> str:
+    """The text on a terminal: each kind of span, or each tag, in a colour of its own."""
+    colour = {kind: COLOURS[i % len(COLOURS)] for i, kind in enumerate(kinds)}
+
+    def painted(text: str, kind: str) -> str:
+        return f"\x1b[{colour.get(kind, 37)}m{text}\x1b[2m/{kind}\x1b[0m" if kind else f"\x1b[4m{text}\x1b[0m"
+
+    if not prediction.spans and any(tag != OUTSIDE for tag in prediction.tags):
+        pairs = zip(prediction.words, prediction.tags, strict=True)
+        return between.join(painted(word, tag) for word, tag in pairs)
+    parts: list[str] = []
+    at = 0
+    for span in prediction.spans:
+        parts += prediction.words[at : span.begin]
+        parts.append(painted(between.join(prediction.words[span.begin : span.end]), span.kind))
+        at = span.end
+    return between.join([*parts, *prediction.words[at:]])
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def as_columns(prediction: TagPrediction, item: Any, column: str) -> str:
+    """One block of columns for each answer, without its blank line: what was read and the tag behind it.
+
+    CoNLL-U stays CoNLL-U, with the tags in their ``column``.
+    """
+    example = item.example if isinstance(item, Tagged) else None
+    if not prediction.answers:
+        return _block(prediction.words, prediction.tags, prediction.probabilities, example, column, ())
+    blocks = []
+    for rank, answer in enumerate(prediction.answers, start=1):
+        comments = (f"# answer = {rank}", f"# log_prob = {_number(answer.log_prob)}")
+        blocks.append(_block(prediction.words, answer.tags, None, example, column, comments))
+    return "\n".join(blocks)
+
+
+def _block(
+    words: Sequence[str],
+    tags: Sequence[str],
+    probabilities: Sequence[float] | None,
+    example: Any,
+    column: str,
+    comments: tuple[str, ...],
+) -> str:
+    if isinstance(example, ConlluSentence):
+        return _conllu(example, tags, probabilities, column, comments)
+    rows: list[list[str]] = (
+        [list(row) for row in example.rows] if isinstance(example, Columns) else [[w] for w in words]
+    )
+    separator = "\t" if not isinstance(example, Columns) or len(example.rows[0]) < 2 else _separator(example)
+    for i, row in enumerate(rows):
+        row.append(tags[i])
+        if probabilities is not None:
+            row.append(f"{probabilities[i]:.4f}")
+    before = [*(example.comments if isinstance(example, Columns) else ()), *comments]
+    return "".join(line + "\n" for line in (*before, *(separator.join(row) for row in rows)))
+
+
+def _separator(example: Columns) -> str:
+    """Tabs where a field holds a blank; blanks are what most such files have."""
+    return "\t" if any(" " in value or not value for row in example.rows for value in row) else " "
+
+
+def _conllu(
+    example: ConlluSentence,
+    tags: Sequence[str],
+    probabilities: Sequence[float] | None,
+    column: str,
+    comments: tuple[str, ...],
+) -> str:
+    rows, at = [], 0
+    place = ConlluRow._fields.index(column)
+    for row in example.rows:
+        if row.id.isdecimal():
+            fields = list(row)
+            fields[place] = tags[at]
+            if probabilities is not None:
+                sure = f"Confidence={probabilities[at]:.4f}"
+                fields[-1] = sure if fields[-1] == "_" else f"{fields[-1]}|{sure}"
+            row, at = ConlluRow(*fields), at + 1
+        rows.append(row)
+    return to_text(ConlluSentence(tuple(rows), (*example.comments, *comments), example.place)).removesuffix("\n")
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def as_json(prediction: TagPrediction) -> str:
+    row: dict[str, Any] = {"words": list(prediction.words), "tags": list(prediction.tags)}
+    if prediction.spans:
+        row["spans"] = [_span(span) for span in prediction.spans]
+    if prediction.probabilities is not None:
+        row["probabilities"] = [round(p, 6) for p in prediction.probabilities]
+    if prediction.log_prob is not None:
+        row["log_prob"] = round(prediction.log_prob, 6)
+    if prediction.answers:
+        row["answers"] = [
+            {"tags": list(answer.tags), "log_prob": None if answer.log_prob is None else round(answer.log_prob, 6)}
+            for answer in prediction.answers
+        ]
+    return json.dumps(row, ensure_ascii=False)
+
+
+def _span(span: FoundSpan) -> dict[str, Any]:
+    row: dict[str, Any] = {"text": span.text, "kind": span.kind, "begin": span.begin, "end": span.end}
+    if span.probability is not None:
+        row["probability"] = round(span.probability, 6)
+    return row
+
+
+def as_line(prediction: TagPrediction) -> str:
+    """Tags, log-probability if it was asked for, and words, parted by tabs; a line for each answer."""
+    words = " ".join(prediction.words)
+    if prediction.answers:
+        answers = prediction.answers
+        return "\n".join(f"{' '.join(one.tags)}\t{_number(one.log_prob)}\t{words}" for one in answers)
+    fields = [" ".join(prediction.tags)]
+    if prediction.probabilities is not None:
+        fields.append(" ".join(f"{p:.4f}" for p in prediction.probabilities))
+    if prediction.log_prob is not None:
+        fields.append(_number(prediction.log_prob))
+    return "\t".join([*fields, words])
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{0.0 if math.isclose(value, 0, abs_tol=5e-7) else value:.6f}"

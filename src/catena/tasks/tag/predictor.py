@@ -1,0 +1,334 @@
+"""A trained tagger that is ready to be asked. Needs nothing but its own folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from catena.data.reading import Tally
+from catena.data.recognise import recognise
+from catena.data.schemes import OUTSIDE, Span, parted
+from catena.data.tokenise import Tokeniser
+from catena.draw.picture import Picture
+from catena.draw.trellis import draw_trellis
+from catena.errors import DataError, FormatError, ImpossibleError
+from catena.metrics.text import table_lines
+from catena.randomness import Randomness
+from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.tag.dataset import SENTENCES, Tagged, read_tagged
+from catena.tasks.tag.distribution import TagDistribution, own_spans
+from catena.tasks.tag.prediction import (
+    FoundSpan,
+    TagAnswer,
+    TagPrediction,
+    as_columns,
+    as_json,
+    as_line,
+    coloured,
+    marked,
+)
+from catena.tasks.tag.scorer import Scorer, best_tags, plan_of
+from catena.tasks.tag.scoring import Judged, measure_of, metric_of, report_lines, scores_of, signatures_of
+from catena.tasks.tag.settings import TagConfig, TagData
+from catena.tasks.words.sentences import Sentence
+
+BLOCK_SENTENCES, BLOCK_WORDS = 1024, 65_536
+"""Sentences and words that are read and tagged together in a stream."""
+OPEN = ("_", "?")
+"""What stands in a file of given tags where none is given."""
+DRAWN = 40
+"""Words of a sentence that a picture shows at most."""
+
+
+class TagPredictor(Predictor):
+    """A tagger with its tokeniser and the meaning of its tags."""
+
+    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "samples", "confidence", "scores", "constraint"})
+    formats: ClassVar[tuple[str, ...]] = ("conll", "text", "colour", "tsv", "jsonl")
+
+    def __init__(self, config: TagConfig, scorer: Scorer, tokeniser: Tokeniser) -> None:
+        self.config, self.scorer, self.tokeniser = config, scorer, tokeniser
+        self.tagging = scorer.tagging
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags that the model gives, as it writes them itself."""
+        return self.tagging.names.names
+
+    @property
+    def _column(self) -> str:
+        return self.config.data.label_column or "upos"
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[TagPrediction]:
+        """Tags for sentences, each of them a text, a list of words, or a sentence with its columns."""
+        if isinstance(items, str):
+            raise DataError("predict takes a list of sentences, and one text was given: put it in a list")
+        return list(self.predict_stream(items, asking))
+
+    def predict_stream(self, items: Iterable[Any], asking: Asking = BEST) -> Iterator[TagPrediction]:
+        self.check(asking)
+        given = None if asking.constraint is None else self._given_tags(Path(asking.constraint))
+        draws = Randomness(asking.seed)
+        for number, block in enumerate(_blocks(self.sentence(item) for item in items)):
+            known = None if given is None else [self._next_given(given, sentence) for sentence in block]
+            yield from self._predicted(block, known, asking, draws, number)
+        if given is not None and (left := next(given, None)) is not None:
+            raise DataError(f"{left.place}: the file of given tags has more sentences than were asked for")
+
+    def sentence(self, item: Any) -> Sentence:
+        """The words of an item; a text is cut into words, or into characters where the model cuts it into words."""
+        if isinstance(item, Tagged):
+            return item.sentence
+        if isinstance(item, Sentence):
+            return item
+        if isinstance(item, str):
+            words = "".join(item.split()) if self.config.data.segment else self.tokeniser.tokens(item)
+            return Sentence(tuple(words))
+        if isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
+            return Sentence(tuple(item))
+        raise DataError(f"a sentence is a text or a list of words, not {type(item).__name__}: {item!r}")
+
+    def _predicted(
+        self,
+        block: Sequence[Sentence],
+        known: Sequence[np.ndarray] | None,
+        asking: Asking,
+        draws: Randomness,
+        number: int,
+    ) -> list[TagPrediction]:
+        found = [TagPrediction((), ()) for _ in block]
+        filled = [i for i, sentence in enumerate(block) if len(sentence)]
+        for part in plan_of([len(block[i]) for i in filled], self.config.evaluation.tokens_at_once):
+            rows = [filled[i] for i in part]
+            sentences = [block[i] for i in rows]
+            distribution = self.scorer.distribution(sentences)
+            if known is not None:
+                distribution = self._conditioned(distribution, [known[i] for i in rows], sentences)
+            seed = draws.number("samples", number * BLOCK_SENTENCES + rows[0])
+            for i, one in zip(rows, self._answers(distribution, sentences, asking, seed), strict=True):
+                found[i] = one
+        return found
+
+    def _answers(
+        self, distribution: TagDistribution, sentences: Sequence[Sentence], asking: Asking, seed: int
+    ) -> list[TagPrediction]:
+        """The predictions of some sentences, with all that is asked for."""
+        import torch
+
+        answers: list[list[tuple[list[str], float | None]]]
+        if asking.samples:
+            drawn = distribution.samples(asking.samples, torch.Generator().manual_seed(seed))
+            answers = [list(some) for some in drawn]
+        elif asking.nbest > 1 or asking.scores:
+            answers = [list(some) for some in distribution.nbest(asking.nbest)]
+        else:
+            answers = [[(tags, None)] for tags in distribution.best()]
+        firsts = [some[0][0] for some in answers]
+        spans = [own_spans(self.tagging, tags) for tags in firsts]
+        chances = distribution.tag_probabilities() if asking.confidence else None
+        of_spans = distribution.span_probabilities(spans) if asking.confidence else [None] * len(firsts)
+        several = asking.nbest > 1 or asking.samples > 0
+        made = []
+        for i, sentence in enumerate(sentences):
+            shown = self.tagging.shown(sentence.words, firsts[i])
+            sure = None if chances is None else self._confidences(sentence, firsts[i], shown, chances[i])
+            further = tuple(self._answer(sentence, *one) for one in answers[i]) if several else ()
+            found = self._spans(sentence, spans[i], of_spans[i])
+            made.append(TagPrediction(sentence.words, tuple(shown), found, answers[i][0][1], sure, further))
+        return made
+
+    def _answer(self, sentence: Sentence, tags: list[str], log_prob: float | None) -> TagAnswer:
+        shown = tuple(self.tagging.shown(sentence.words, tags))
+        return TagAnswer(shown, self._spans(sentence, own_spans(self.tagging, tags), None), log_prob)
+
+    def _spans(
+        self, sentence: Sentence, spans: Sequence[Span], chances: Sequence[float] | None
+    ) -> tuple[FoundSpan, ...]:
+        between = "" if self.config.data.segment else " "
+        return tuple(
+            FoundSpan(*span, between.join(sentence.words[span.begin : span.end]), chances[i] if chances else None)
+            for i, span in enumerate(spans)
+        )
+
+    def _confidences(
+        self, sentence: Sentence, own: Sequence[str], shown: Sequence[str], chances: np.ndarray
+    ) -> tuple[float, ...]:
+        """The probability of each tag that is shown: of all the model's tags that are shown alike."""
+        files = self.tagging.files
+        if files is not None and (files == self.tagging.own or files.scheme == "iob1"):
+            ids = self.tagging.names.ids(own)  # in iob1 the word before decides how a tag is shown
+            return tuple(float(chances[i, q]) for i, q in enumerate(ids))
+        alike = self.tagging.allowed(sentence.words, shown)
+        return tuple(float(p) for p in np.minimum((chances * alike).sum(1), 1.0))
+
+    # --- given tags ---------------------------------------------------------------------------------------------------
+
+    def _given_tags(self, path: Path) -> Iterator[Tagged]:
+        return read_tagged(self.config.data, (), path)
+
+    def _next_given(self, given: Iterator[Tagged], sentence: Sentence) -> np.ndarray:
+        """The tags that the words of a sentence may have, by the next sentence of the file."""
+        if not len(sentence):
+            return np.ones((0, len(self.tagging.names)), bool)
+        one = next(given, None)
+        if one is None:
+            raise DataError("the file of given tags has fewer sentences than were asked for: it needs one for each")
+        if one.sentence.words != sentence.words:
+            raise DataError(
+                f"{one.place}: the file of given tags has the words {' '.join(one.sentence.words[:6])!r} where the "
+                f"sentence has {' '.join(sentence.words[:6])!r}: both must have the same words"
+            )
+        try:
+            return self.tagging.allowed(sentence.words, [None if tag in OPEN else tag for tag in one.tags])
+        except DataError as error:
+            raise DataError(f"{one.place}: {error}") from None
+
+    def _conditioned(
+        self, distribution: TagDistribution, known: Sequence[np.ndarray], sentences: Sequence[Sentence]
+    ) -> TagDistribution:
+        try:
+            return distribution.given(known)
+        except ImpossibleError as error:
+            raise ImpossibleError(
+                f"{error} (the first of these begins {' '.join(sentences[0].words[:6])!r}); given tags must fit the "
+                f"scheme of the model"
+            ) from None
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
+        """The sentences of a file: lines of a text, to be cut into words, or words that stand in lines of their own."""
+        format = reading.format or recognise(path, reading.encoding).format
+        if format in SENTENCES:
+            data = read_as(self.config.data, reading, format)
+            yield from read_tagged(data, self.config.model.columns, path, tagged=False)
+        elif format == "text" or reading.format is None:
+            yield from (text.text for text in _lines(path, reading.encoding))
+        else:
+            raise FormatError(f"--input-format is {format!r}, and a tagger reads text, columns or conllu")
+
+    def judge(self, path: Path, reading: Reading = AS_TRAINED) -> Judged:
+        """Tag a file that has the right tags."""
+        tally = Tally()
+        data = read_as(self.config.data, reading, reading.format)
+        examples = read_tagged(data, self.config.model.columns, path, tally)
+        right: list[tuple[str, ...]] = []
+        found: list[list[str]] = []
+        while block := list(islice(examples, BLOCK_SENTENCES)):
+            sentences = [one.sentence for one in block]
+            found += best_tags(self.scorer, sentences, self.config.evaluation.tokens_at_once)
+            right += [one.tags for one in block]
+        if not right:
+            raise DataError(f"{path} has no sentence to score: {tally.counts(0).sentence('')}")
+        return Judged(right, found, tally.counts(len(right)).sentence(""))
+
+    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+        judged = self.judge(path, reading)
+        scores = scores_of(self.tagging, judged.right, judged.found)
+        lines = report_lines(judged, scores, self.tagging)
+        return Report(scores, signatures_of(self.tagging, judged), tuple(lines))
+
+    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+        judged = self.judge(path, reading)
+        measure = measure_of(metric or metric_of(self.tagging), self.tagging)
+        return Answers(measure, list(judged.right), [tuple(tags) for tags in judged.found])
+
+    # --- for people ---------------------------------------------------------------------------------------------------
+
+    def describe(self, top: int) -> list[str]:
+        names, tagging = self.tagging.names, self.tagging
+        how = "edits of lemmas" if tagging.lemmas else tagging.own.scheme if tagging.own else "plain tags"
+        often = Counter(dict(zip(names.names, names.counts, strict=True))).most_common(top)
+        return [
+            f"a tagger of kind {self.config.model.kind}: {len(names)} tags ({how})",
+            "tags: " + ", ".join(f"{name} {count:,}" for name, count in often),
+            *self.scorer.describe(top),
+        ]
+
+    def write(self, prediction: TagPrediction, item: Any, format: str) -> str:
+        between = "" if self.config.data.segment else " "
+        if format == "conll":
+            return as_columns(prediction, item, self._column)
+        if format == "jsonl":
+            return as_json(prediction)
+        if format == "tsv":
+            return as_line(prediction)
+        if format == "colour":
+            kinds = {parted(name)[1] for name in self.tags} if self.tagging.own else set(self.tags)
+            return coloured(prediction, sorted(kinds - {""}), between)
+        answers = prediction.answers or (TagAnswer(prediction.tags, prediction.spans, prediction.log_prob),)
+        if self.config.data.segment:
+            return "\n".join(_cut_text(prediction.words, answer) for answer in answers)
+        return "\n".join(marked(prediction.words, answer.tags, answer.spans) for answer in answers)
+
+    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+        """A trellis: for each word the tags that it may have, as large as they are probable, and the best path."""
+        words, tags, chances = self._trellis(item)
+        shown = [i for i in range(len(self.tags)) if chances[:, i].max() >= 0.01 or self.tags[i] in tags]
+        names = [self.tags[i] for i in shown]
+        return draw_trellis(words, names, chances[:, shown].clip(0, 1), path=tags)
+
+    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+        words, tags, chances = self._trellis(item)
+        rows = [["word", "tag", "probability", "next"]]
+        for i, word in enumerate(words):
+            own = self.tagging.names.id(tags[i])
+            order = [q for q in np.argsort(-chances[i], kind="stable") if q != own]
+            other = f"{self.tags[order[0]]} {chances[i, order[0]]:.3f}" if order else ""
+            rows.append([word, tags[i], f"{chances[i, own]:.3f}", other])
+        return "\n".join(table_lines(rows))
+
+    def _trellis(self, item: Any) -> tuple[list[str], list[str], np.ndarray]:
+        sentence = self.sentence(item)
+        if not len(sentence):
+            raise DataError("a sentence without a word has no tags to draw")
+        distribution = self.scorer.distribution([sentence])
+        n = min(len(sentence), DRAWN)
+        return list(sentence.words[:n]), distribution.best()[0][:n], distribution.tag_probabilities()[0][:n]
+
+
+def read_as(data: TagData, reading: Reading, format: str | None) -> TagData:
+    """The data settings of training with what is to be read otherwise."""
+    changes = {key: value for key, value in vars(reading).items() if value is not None}
+    if format is not None:
+        changes["format"] = format
+    elif data.format == "auto" or "format" not in changes:
+        changes["format"] = "auto"
+    return data.model_copy(update=changes)
+
+
+def _lines(path: Path, encoding: str | None) -> Iterator[Any]:
+    from catena.data.readers.text import read
+
+    return read(path, encoding=encoding)
+
+
+def _blocks(sentences: Iterator[Sentence]) -> Iterator[list[Sentence]]:
+    """Sentences in lists of bounded size, so that memory does not grow with the input."""
+    block: list[Sentence] = []
+    words = 0
+    for sentence in sentences:
+        block.append(sentence)
+        words += len(sentence)
+        if len(block) >= BLOCK_SENTENCES or words >= BLOCK_WORDS:
+            yield block
+            block, words = [], 0
+    if block:
+        yield block
+
+
+def _cut_text(characters: Sequence[str], answer: TagAnswer) -> str:
+    """Text with blanks between its words, and their kinds behind them where the model gives some."""
+    words = []
+    for span in answer.spans:
+        words.append(span.text + (f"/{span.kind}" if span.kind else ""))
+    if not answer.spans and any(tag != OUTSIDE for tag in answer.tags):
+        return "".join(characters)
+    return " ".join(words)

@@ -1,0 +1,81 @@
+"""Lemmas as tags: how a word is changed into its dictionary form, written so that other words can be changed alike.
+
+``went`` to ``go`` is a rule for one word; ``walked`` to ``walk`` and ``talked`` to ``talk`` are the same rule: take
+two characters off the end. A script says how the case changes, what is taken off and put on in front, and what behind
+(Straka 2018, section 3.2): ``low|-0+|-2+``. Where word and lemma have nothing in common it is the lemma itself.
+"""
+
+from __future__ import annotations
+
+CASES = ("same", "low", "up", "title")
+WHOLE = "="
+
+
+def script_of(word: str, lemma: str) -> str:
+    """The script that changes a word into its lemma."""
+    for case in CASES:
+        changed = _in_case(word, case)
+        if changed == lemma:
+            return _script(case, 0, "", 0, "")
+    if not word or not lemma:
+        return WHOLE + lemma
+    found = [(_common(_in_case(word, case), lemma), case) for case in CASES]
+    (size, start, place), case = max(found, key=lambda one: one[0][0])  # of equal ones the first
+    if size == 0:
+        return WHOLE + lemma
+    cut_behind = len(_in_case(word, case)) - start - size
+    return _script(case, start, lemma[:place], cut_behind, lemma[place + size :])
+
+
+def applied(script: str, word: str) -> str:
+    """The word changed by a script; as it is where it has too few characters for it."""
+    if script.startswith(WHOLE):
+        return script[len(WHOLE) :]
+    try:
+        case, front, behind = script.split("|", 2)
+        cut_front, put_front = _part(front)
+        cut_behind, put_behind = _part(behind)
+    except ValueError:
+        return word
+    changed = _in_case(word, case)
+    if cut_front + cut_behind > len(changed):
+        return word
+    return put_front + changed[cut_front : len(changed) - cut_behind] + put_behind
+
+
+def _script(case: str, cut_front: int, put_front: str, cut_behind: int, put_behind: str) -> str:
+    return f"{case}|-{cut_front}+{_hidden(put_front)}|-{cut_behind}+{_hidden(put_behind)}"
+
+
+def _part(text: str) -> tuple[int, str]:
+    number, _, put = text.partition("+")
+    return int(number.removeprefix("-")), put.replace("\\p", "|").replace("\\b", "\\")
+
+
+def _hidden(text: str) -> str:
+    """A text without the sign that parts the script."""
+    return text.replace("\\", "\\b").replace("|", "\\p")
+
+
+def _in_case(word: str, case: str) -> str:
+    match case:
+        case "low":
+            return word.lower()
+        case "up":
+            return word.upper()
+        case "title":
+            return word[:1].upper() + word[1:].lower()
+    return word
+
+
+def _common(a: str, b: str) -> tuple[int, int, int]:
+    """The longest common part: its size and its places in both; the first one of equal size."""
+    best = (0, 0, 0)
+    ends = [0] * (len(b) + 1)  # ends[j]: size of the common part that ends at the present i and at j
+    for i, x in enumerate(a, 1):
+        last = 0
+        for j, y in enumerate(b, 1):
+            last, ends[j] = ends[j], last + 1 if x == y else 0
+            if ends[j] > best[0]:
+                best = (ends[j], i - ends[j], j - ends[j])
+    return best

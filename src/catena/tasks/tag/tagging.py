@@ -1,0 +1,238 @@
+"""Between the tags of files and those of a model: another scheme of spans, edits instead of lemmas, holes.
+
+The tags that a model gives are its own (``names``). :meth:`Tagging.learnt` makes them from those of a file and says
+with file and line what cannot be; :meth:`Tagging.shown` turns them back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from catena.data.examples import Place
+from catena.data.schemes import (
+    BMES,
+    Dialect,
+    SchemeError,
+    Span,
+    converted,
+    dialect_of,
+    follows,
+    marks_spans,
+    parted,
+    spans_of,
+    tags_of,
+)
+from catena.data.vocabulary import Labels
+from catena.errors import CheckpointError, DataError
+from catena.metrics.spans import conll_spans
+from catena.registry import did_you_mean
+from catena.tasks.tag.scripts import applied, script_of
+from catena.tasks.tag.settings import TagSettings
+
+LABELS, TAGGING = "labels.json", "tagging.json"
+UNKNOWN_ID = -1
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """What the tags mean.
+
+    Args:
+        names: the tags of the model.
+        files: how the files write spans; None where tags mark none.
+        own: how the model writes them.
+        lemmas: tags of files are lemmas, those of the model edit scripts.
+        unknown: the tag of files that stands for one not known.
+        repair: spans that break their scheme are taken as conlleval takes them.
+        constrain: only sequences that the scheme allows are given.
+    """
+
+    names: Labels
+    files: Dialect | None
+    own: Dialect | None
+    lemmas: bool = False
+    unknown: str | None = None
+    repair: bool = False
+    constrain: bool = True
+
+    # --- to the model and back ----------------------------------------------------------------------------------------
+
+    def learnt(self, words: Sequence[str], tags: Sequence[str], place: Place | None = None) -> list[str]:
+        """The tags of a file as those of the model; those not known stay as they are."""
+        if self.lemmas:
+            pairs = zip(words, tags, strict=True)
+            return [tag if tag == self.unknown else script_of(word, tag) for word, tag in pairs]
+        if self.files is None or self.own is None:
+            return list(tags)
+        if self.unknown is not None and self.unknown in tags:
+            self._check_known(tags, place)
+            return list(tags)
+        try:
+            return converted(tags, self.files.scheme, self.own)
+        except SchemeError as error:
+            if self.repair:
+                return tags_of(_lenient(tags), len(tags), self.own)
+            raise _placed(error, place, self.files.scheme) from None
+
+    def _check_known(self, tags: Sequence[str], place: Place | None) -> None:
+        """Refuse known neighbours that cannot stand side by side."""
+        assert self.files is not None
+        for i, (a, b) in enumerate(pairwise([None, *tags, None])):
+            if self.unknown not in (a, b) and not follows(a, b, self.files.scheme):
+                word = min(i, len(tags) - 1)
+                error = SchemeError(word, f"{tags[word]!r} cannot stand there ({self.files.scheme})")
+                raise _placed(error, place, self.files.scheme)
+
+    def shown(self, words: Sequence[str], tags: Sequence[str]) -> list[str]:
+        """Tags of the model as those of the files."""
+        if self.lemmas:
+            return [applied(tag, word) for word, tag in zip(words, tags, strict=True)]
+        if self.files is None or self.own is None or self.files == self.own:
+            return list(tags)
+        try:
+            return converted(tags, self.own.scheme, self.files)
+        except SchemeError:  # an unconstrained model breaks its scheme
+            return tags_of(_lenient(tags), len(tags), self.files)
+
+    def ids(self, tags: Sequence[str]) -> np.ndarray:
+        """The ids of the model's tags; -1 where a tag is not known."""
+        return np.array([UNKNOWN_ID if tag == self.unknown else self.names.id(tag) for tag in tags], np.int64)
+
+    def spans(self, tags: Sequence[str]) -> frozenset[tuple[int, int, str]]:
+        """The spans that tags of files mark; none where they mark no spans."""
+        return conll_spans(tags) if self.files is not None else frozenset()
+
+    # --- what may stand where -----------------------------------------------------------------------------------------
+
+    def rules(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Which of the model's tags may follow which, begin and end a sentence; None where all may."""
+        if self.own is None or not self.constrain:
+            return None
+        scheme, names = self.own.scheme, self.names.names
+        after = np.array([[follows(a, b, scheme) for b in names] for a in names], bool)
+        begin = np.array([follows(None, tag, scheme) for tag in names], bool)
+        return after, begin, np.array([follows(tag, None, scheme) for tag in names], bool)
+
+    def allowed(self, words: Sequence[str], tags: Sequence[str | None]) -> np.ndarray:
+        """``[i, q]`` is True where word ``i`` may have the model's tag ``q``, given tags of files; None allows all."""
+        mask = np.ones((len(words), len(self.names)), bool)
+        for i, (word, tag) in enumerate(zip(words, tags, strict=True)):
+            if tag is None or tag == self.unknown:
+                continue
+            mask[i] = [self._agrees(word, tag, name) for name in self.names.names]
+            if not mask[i].any():
+                raise DataError(
+                    f"the tag {tag!r} of word {i + 1}, {word!r}, is none that this model gives: "
+                    f"{did_you_mean(tag, self.names.names)}"
+                )
+        return mask
+
+    def _agrees(self, word: str, tag: str, name: str) -> bool:
+        """Whether the model's tag may be turned into this tag of a file."""
+        if self.lemmas:
+            return applied(name, word) == tag
+        if self.files is None or self.own is None or self.files == self.own:
+            return tag == name
+        (letter, kind), (own_letter, own_kind) = parted(tag), parted(name)
+        reduced = {"B": "B", "U": "B", "S": "B", "I": "I", "M": "I", "L": "I", "E": "I", "O": "O"}
+        ours, theirs = reduced.get(own_letter), reduced.get(letter)
+        may_begin = self.files.scheme == "iob1" and theirs == "I" and ours == "B"
+        return kind == own_kind and (ours == theirs or may_begin)
+
+    # --- kept with the model ------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        self.names.save(folder / LABELS)
+        kept = {key: value for key, value in asdict(replace(self, names=Labels(()))).items() if key != "names"}
+        (folder / TAGGING).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Tagging:
+        path = folder / TAGGING
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            files, own = (None if kept[key] is None else Dialect(**kept[key]) for key in ("files", "own"))
+            return cls(Labels.load(folder / LABELS), **{**kept, "files": files, "own": own})
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{path} cannot be read ({error}): copy the model again") from None
+
+
+def _lenient(tags: Sequence[str]) -> list[Span]:
+    return sorted(Span(*span) for span in conll_spans(tags))
+
+
+def _placed(error: SchemeError, place: Place | None, scheme: str) -> DataError:
+    """The error with the file and line of its word."""
+    where = f"{Place(place.file, place.line + error.word)}: " if place is not None else ""
+    return DataError(
+        f"{where}{error}. Mend it there, say --tags.scheme if the files are not {scheme}, or give --repair to read it "
+        f"as conlleval does"
+    )
+
+
+# --- found out from the training data ---------------------------------------------------------------------------------
+
+
+def scheme_of(sentences: Sequence[tuple[Sequence[str], Place]], tags: set[str], unknown: str | None) -> str:
+    """The scheme of tagged sentences: the first of those that allow all of them; plain where tags mark no spans.
+
+    Where none allows them the error of the likeliest one is raised, with file and line.
+    """
+    known = tags - {unknown}
+    if not marks_spans(known):
+        return "plain"
+    letters = {tag.partition("-")[0] for tag in known}
+    if letters & set("LEUSM"):
+        return "bilou"
+    broken: dict[str, tuple[SchemeError, Place]] = {}
+    for scheme in ("iob2", "iob1"):
+        for sentence, place in sentences:
+            if unknown is not None and unknown in sentence:
+                continue
+            try:
+                spans_of(sentence, scheme)
+            except SchemeError as error:
+                broken[scheme] = (error, place)
+                break
+        else:
+            return scheme
+    (first, at), (second, there) = broken["iob2"], broken["iob1"]
+    raise DataError(
+        f"{Place(at.file, at.line + first.word)}: {first}; nor is it iob1, for at "
+        f"{Place(there.file, there.line + second.word)} {second}. No scheme allows both: mend the file, or give "
+        f"--repair to read it as conlleval does"
+    )
+
+
+def find_tagging(
+    settings: TagSettings, sentences: Sequence[tuple[Sequence[str], Place]], *, lemmas: bool, segment: bool
+) -> Tagging:
+    """What the tags of training sentences mean, with names still to be counted."""
+    plain = Tagging(
+        Labels(()), None, None, unknown=settings.unknown, repair=settings.repair, constrain=settings.constrain
+    )
+    if segment:
+        return replace(plain, files=BMES, own=BMES)
+    if lemmas:
+        return replace(plain, lemmas=True)
+    seen = {tag for tags, _ in sentences for tag in tags}
+    scheme: str = settings.scheme
+    if scheme == "auto":
+        scheme = "iob2" if settings.repair and marks_spans(seen) else scheme_of(sentences, seen, settings.unknown)
+    if scheme == "plain":
+        return plain
+    files = dialect_of(seen, scheme)  # type: ignore[arg-type]
+    wanted = settings.learn_as if settings.learn_as != "auto" else {"iob1": "iob2"}.get(scheme, scheme)
+    own = files if wanted == scheme else Dialect(wanted)  # type: ignore[arg-type]
+    if settings.unknown is not None and own != files:
+        raise DataError(
+            f"tags.unknown = {settings.unknown!r} leaves holes in sentences, whose tags in {scheme} cannot be turned "
+            f"into {own.scheme}: leave learn_as out, or write the files as iob2"
+        )
+    return replace(plain, files=files, own=own)

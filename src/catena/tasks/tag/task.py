@@ -1,0 +1,130 @@
+"""A neural tagger as the training loop sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from catena.checkpoint import CONFIG
+from catena.config import to_toml
+from catena.data.batches import BatchPlan, pad
+from catena.randomness import Randomness
+from catena.tasks.looped import TestedTask
+from catena.tasks.pretrained import free_from_the_top
+from catena.tasks.tag.dataset import TagDataset, Tagged
+from catena.tasks.tag.model import TagBatch, TagModel
+from catena.tasks.tag.scorer import NeuralScorer, plan_of
+from catena.tasks.tag.scoring import metric_of, scores_of
+from catena.tasks.tag.settings import TagConfig
+from catena.tasks.words.pretrained import groups_of
+from catena.training.task import EpochPlan, Evaluation, LossOutput
+
+SAMPLES = 3
+"""Sentences of dev that are shown with their predictions at each evaluation."""
+WIDTH = 90
+
+
+class TagTask(TestedTask):
+    """Tagged sentences, a neural model, and the score of its tags."""
+
+    def __init__(
+        self, config: TagConfig, data: TagDataset, model: TagModel, device: torch.device, randomness: Randomness
+    ) -> None:
+        assert data.encoding is not None
+        assert data.encoded is not None
+        self.config, self.data, self.device, self.randomness = config, data, device, randomness
+        self._model, self.encoded = model.to(device), data.encoded
+        self.scorer = NeuralScorer(self._model, data.encoding, data.tagging, device)
+        self.tags = data.learnt_ids(data.train)
+        self._frozen_at_first = groups_of(model.encoder.reader) if config.pretrained else []
+
+    @property
+    def model(self) -> nn.Module:
+        return self._model
+
+    @property
+    def metric(self) -> str:
+        return metric_of(self.data.tagging)
+
+    @property
+    def higher_is_better(self) -> bool:
+        return True
+
+    def epoch(self, number: int) -> EpochPlan:
+        free_from_the_top(self._frozen_at_first, number, self.config.unfreeze)
+        lengths = self.encoded.lengths[: len(self.data.train)]
+        return _Epoch(BatchPlan.shuffled(lengths, self.config.batches, self.randomness.numpy("batches", number)), self)
+
+    def batch(self, rows: np.ndarray) -> TagBatch:
+        """Some of the training sentences with their tags."""
+        tags, lengths = pad([self.tags[int(i)] for i in rows], -1)
+        return TagBatch(self.encoded.batch(rows, self.device), tags, lengths)
+
+    def loss(self, batch: TagBatch) -> LossOutput:
+        mean = self._model.losses(batch).mean().to(self.device)
+        return LossOutput(mean, batch.words.size, batch.words.tokens)
+
+    def evaluate(self) -> Evaluation:
+        first = len(self.data.train)
+        found = self._best(range(first, first + len(self.data.dev)))
+        scores = scores_of(self.data.tagging, [one.tags for one in self.data.dev], found)
+        return Evaluation(scores, self._samples(found))
+
+    def test_scores(self) -> dict[str, float]:
+        if not self.data.test:
+            return {}
+        first = len(self.data.train) + len(self.data.dev)
+        found = self._best(range(first, first + len(self.data.test)))
+        return scores_of(self.data.tagging, [one.tags for one in self.data.test], found)
+
+    def _best(self, rows: range) -> list[list[str]]:
+        """The best tags of encoded sentences, as files write them."""
+        data, found = self.data, {}
+        sentences = [*data.train, *data.dev, *data.test]
+        for part in plan_of(self.encoded.lengths[rows.start : rows.stop], self.config.evaluation.tokens_at_once):
+            chosen = [rows[i] for i in part]
+            for i, tags in zip(chosen, self.scorer.of_encoded(self.encoded, chosen).best(), strict=True):
+                found[i] = data.tagging.shown(sentences[i].sentence.words, tags)
+        return [found[i] for i in rows]
+
+    def _samples(self, found: Sequence[Sequence[str]]) -> list[str]:
+        dev = self.data.dev
+        chosen = np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int)
+        return [_shown(dev[i], found[i]) for i in chosen]
+
+    def save(self, folder: Path) -> None:
+        assert self.data.encoding is not None
+        (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
+        self.data.tagging.save(folder)
+        self.data.encoding.save(folder)
+
+    def describe_batch(self, batch: TagBatch) -> str:
+        return f"{batch.words.size} sentences, longest {batch.words.longest} words"
+
+    def summary(self) -> Sequence[str]:
+        return self.data.lines
+
+
+class _Epoch(EpochPlan):
+    def __init__(self, plan: BatchPlan, task: TagTask) -> None:
+        self.plan, self.task = plan, task
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def batch(self, i: int) -> TagBatch:
+        return self.task.batch(self.plan[i])
+
+
+def _shown(one: Tagged, found: Sequence[str]) -> str:
+    """Words with their tags, where they are not O, and a mark where a tag is wrong."""
+    parts = []
+    for word, right, tag in zip(one.sentence.words, one.tags, found, strict=True):
+        mark = "" if tag == right else f"✗{right}"
+        parts.append(word if tag == "O" and not mark else f"{word}/{tag}{mark}")
+    line = " ".join(parts)
+    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
