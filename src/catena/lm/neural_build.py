@@ -45,7 +45,7 @@ def build_neural(
     return NeuralLanguageModel(
         embedding,
         reader,
-        _output(settings, embedding, reader.d_out, vocabulary, counts),
+        _output(settings, embedding, reader.d_out, vocabulary, counts, vectors),
         vocabulary,
         begin=vocabulary.special(begin),
         end=vocabulary.special(END_SYMBOL),
@@ -58,7 +58,7 @@ def build_masked(
 ) -> MaskedLanguageModel:
     """The model of these settings that guesses hidden words."""
     embedding, encoder = _ears(settings, vocabulary, vectors)
-    output = _output(settings, embedding, encoder.d_out, vocabulary, counts)
+    output = _output(settings, embedding, encoder.d_out, vocabulary, counts, vectors)
     return MaskedLanguageModel(embedding, encoder, output, vocabulary, drops_of(settings))
 
 
@@ -77,7 +77,12 @@ def _ears(settings: NeuralModel, vocabulary: Vocabulary, vectors: Vectors | None
 
 
 def _output(
-    settings: NeuralModel, embedding: Embedding, d_encoder: int, vocabulary: Vocabulary, counts: Sequence[int]
+    settings: NeuralModel,
+    embedding: Embedding,
+    d_encoder: int,
+    vocabulary: Vocabulary,
+    counts: Sequence[int],
+    vectors: Vectors | None,
 ) -> OutputLayer:
     tied: nn.Parameter | None = None
     if settings.tied:
@@ -85,7 +90,8 @@ def _output(
             raise ConfigError("tied = true needs one table of vectors: set tied = false, or embedding.mode = 'random'")
         tied = embedding.weight
     d_in = embedding.d_out if settings.tied else d_encoder
-    return build_output(settings.output, d_in, counts, tied=tied, forbidden=_never(vocabulary))
+    words = vectors[0] if vectors else None  # a clustered tree is made of them
+    return build_output(settings.output, d_in, counts, tied=tied, forbidden=_never(vocabulary), vectors=words)
 
 
 def _never(vocabulary: Vocabulary) -> list[int]:

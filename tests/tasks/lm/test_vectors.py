@@ -49,3 +49,36 @@ def test_words_have_the_vectors_of_the_file(kind: str, mode: str, tmp_path: Path
     wanted = torch.from_numpy(rows)
     assert torch.equal(found, wanted) == (mode == "static")
     assert torch.allclose(found, wanted, atol=0.1)  # a few steps lead no farther
+
+
+def test_a_clustered_tree_is_made_of_them_and_kept(tmp_path: Path) -> None:
+    text, file = tmp_path / "text.txt", tmp_path / "vectors.safetensors"
+    text.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    words = sorted({word for line in LINES for word in line.split()})
+    sides = np.array([[1.0, 0.0] if word < "m" else [-1.0, 0.0] for word in words], np.float32)
+    Vectors.of(words, sides).save(file)
+    values: dict[str, Any] = {
+        "data": {"train": [str(text)]},
+        "machine": {"device": "cpu"},
+        "tokenizer": {"kind": "whitespace"},
+        "training": {"max_epochs": 1},
+        "model": {
+            "kind": "lstm", "tied": False, "embedding": {"d": 2, "mode": "static", "vectors": str(file)},
+            "encoder": {"d": 12}, "output": {"kind": "hierarchical", "tree": "clustered"},
+        },
+    }  # fmt: skip
+    trained = LmApplication().train(configs.parse(LmConfig, values), tmp_path / "run", SilentReporter())
+    file.unlink()
+    model = LmApplication().load(tmp_path / "run").model  # type: ignore[attr-defined]
+    layer, below = model.output, set()
+    waiting = [int(layer.children_of[0, 0])]  # the left half of the tree
+    while waiting:
+        node = waiting.pop()
+        if node < 0:
+            below.add(int(layer.words[-1 - node]))
+        else:
+            waiting += layer.children_of[node].tolist()
+    halves = [{model.vocabulary.ids([w])[0] for w in words if (w < "m") == left} for left in (True, False)]
+    assert any(half <= below for half in halves)
+    assert not all(half & below for half in halves)
+    assert np.isfinite(trained.scores["perplexity"])
