@@ -241,6 +241,7 @@ def learn_sentences(
         size = rate / (1 + slow) if falls else rate
         moment += 1
         if n == 0:
+            scale *= 1 - min(size * decay, 0.9)
             continue
         for q in range(k):
             start[q], end[q] = scale * vector[at_start + q], scale * vector[at_end + q]

@@ -201,7 +201,7 @@ class _Fit:
         each = seconds / max(1, state.step)
         left = None if self.steps is None else each * (self.steps - state.step)
         loss = self.candidate.learner.loss
-        return Progress(state.step, self.steps, state.step, loss, math.nan, state.tokens / max(seconds, 1e-9), left)
+        return Progress(state.step, self.steps, state.step, loss, 0.0, state.tokens / max(seconds, 1e-9), left)
 
     def _outcome(self, reason: str) -> Outcome:
         state, run = self.state, self.run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -112,5 +112,13 @@ class FeatureTagger(Config):
 
 
 SUGGESTED: dict[str, Any] = {"optimizer": "sgd", "max_epochs": 300, "eval_every": 10, "patience": 0}
-"""How it likes to be trained; a step is an iteration of lbfgs or a pass of sgd."""
+"""How it likes to be trained by lbfgs; a step is an iteration."""
 SUGGESTED_ONLINE: dict[str, Any] = {"optimizer": "sgd", "max_epochs": 20, "eval_every": 1, "patience": 5}
+"""The same for sgd; a step is a pass over all sentences."""
+
+
+def suggested(model: Any) -> dict[str, Any]:
+    """How a model of these values, before they are checked, likes to be trained."""
+    values = model if isinstance(model, Mapping) else getattr(model, "__dict__", {})
+    one_by_one = values.get("structure") in ("perceptron", "margin") or values.get("optimizer") == "sgd"
+    return SUGGESTED_ONLINE if one_by_one else SUGGESTED

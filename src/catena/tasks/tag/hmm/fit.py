@@ -1,0 +1,127 @@
+"""The hidden Markov model in the task: learnt into a run folder, loaded, and asked like any other tagger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from catena.checkpoint import CONFIG, Checkpoint
+from catena.config import to_toml
+from catena.randomness import Randomness
+from catena.tasks.application import Trained
+from catena.tasks.tag.dataset import TagDataset
+from catena.tasks.tag.distribution import ChainDistribution
+from catena.tasks.tag.features.dictionary import blocks_of, starts_of
+from catena.tasks.tag.features.fit import distribution_of, flat_tags, judged
+from catena.tasks.tag.features.fitting import Candidate, fit
+from catena.tasks.tag.features.learners import Learner
+from catena.tasks.tag.hmm.em import EmLearner
+from catena.tasks.tag.hmm.model import HmmModel, best_names
+from catena.tasks.tag.hmm.settings import HmmTagger
+from catena.tasks.tag.hmm.symbols import Symbols
+from catena.tasks.tag.scorer import Scorer
+from catena.tasks.tag.scoring import metric_of
+from catena.tasks.tag.settings import TagConfig
+from catena.tasks.tag.tagging import Tagging
+from catena.tasks.words.sentences import Sentence
+from catena.training.report import Reporter
+from catena.training.run import RunFolder
+
+NAMED_BY = 2000
+"""Training sentences whose tags name the states of a model that was learnt without tags."""
+
+
+class HmmScorer(Scorer):
+    """A hidden Markov model, asked for tags."""
+
+    def __init__(self, model: HmmModel, tagging: Tagging) -> None:
+        self.model, self.tagging = model, tagging
+
+    def distribution(self, sentences: Sequence[Sentence]) -> ChainDistribution:
+        return distribution_of(self.model.chain(sentences), self.tagging, sentences)
+
+    def describe(self, top: int) -> list[str]:
+        return self.model.describe(self.tagging.names.names, top)
+
+
+class HmmCandidate(Candidate):
+    """A hidden Markov model that is being learnt."""
+
+    def __init__(self, config: TagConfig, data: TagDataset, randomness: Randomness) -> None:
+        settings = config.model
+        assert isinstance(settings, HmmTagger)
+        self.config, self.data, self.settings = config, data, settings
+        words = [one.sentence.words for one in data.train]
+        self.symbols = Symbols.count(words, settings.minimum_count, settings.classes)
+        self.tags = flat_tags(data)
+        shown = self.tags if settings.learn == "counts" else np.full_like(self.tags, -1)
+        self.tokens = len(self.tags)
+        self._learner = EmLearner(
+            self.symbols.ids(words), starts_of([one.sentence for one in data.train]), shown, len(data.tagging.names),
+            len(self.symbols), settings, randomness,
+        )  # fmt: skip
+        self._taken: HmmScorer | None = None
+
+    @property
+    def learner(self) -> Learner:
+        return self._learner
+
+    @property
+    def metric(self) -> str:
+        return metric_of(self.data.tagging)
+
+    def model(self) -> HmmModel:
+        """The model as it stands; its states are those tags that they meet most often."""
+        model = HmmModel(self._learner.tables, self.symbols)
+        return model if self.settings.learn == "counts" else model.renamed(self._names(model))
+
+    def _names(self, model: HmmModel) -> list[int]:
+        k = len(self.data.tagging.names)
+        meetings, at = np.zeros((k, k)), 0
+        for block in blocks_of([one.sentence for one in self.data.train[:NAMED_BY]]):
+            found = model.chain(block).argmax().numpy()
+            states = found[found >= 0]
+            tags = self.tags[at : at + len(states)]
+            np.add.at(meetings, (states[tags >= 0], tags[tags >= 0]), 1.0)
+            at += len(states)
+        return best_names(meetings)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self.model().tensors()
+
+    def save(self, folder: Path) -> None:
+        (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
+        self.data.tagging.save(folder)
+        self.symbols.save(folder)
+
+    def take(self, tensors: Mapping[str, Tensor], folder: Path) -> None:
+        self._taken = HmmScorer(HmmModel.load(folder, tensors), self.data.tagging)
+
+    def dev_scores(self) -> dict[str, float]:
+        scorer = HmmScorer(self.model(), self.data.tagging)
+        return judged(scorer, self.data.dev, self.config.evaluation.tokens_at_once)
+
+    def test_scores(self) -> dict[str, float]:
+        assert self._taken is not None
+        return judged(self._taken, self.data.test, self.config.evaluation.tokens_at_once)
+
+    def summary(self) -> tuple[str, ...]:
+        words, looks = len(self.symbols.words), len(self.symbols.looks)
+        return (*self.data.lines, f"{words:,} words, and {looks:,} looks of the words that are rarer")
+
+    def size(self) -> int:
+        k, v = len(self.data.tagging.names), len(self.symbols)
+        return k * v + k * k + 2 * k
+
+
+def fit_hmm(config: TagConfig, data: TagDataset, run: RunFolder, randomness: Randomness, reporter: Reporter) -> Trained:
+    """Learn a hidden Markov model into a run, from the start or from where it stands."""
+    return fit(HmmCandidate(config, data, randomness), config.training, run, reporter)
+
+
+def load_hmm(checkpoint: Checkpoint, tagging: Tagging) -> HmmScorer:
+    """The model of a checkpoint."""
+    return HmmScorer(HmmModel.load(checkpoint.folder, checkpoint.weights()), tagging)

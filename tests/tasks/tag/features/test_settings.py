@@ -1,0 +1,38 @@
+"""What does not fit together is refused in one sentence; suggestions follow the structure."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from catena.tasks.tag.features.settings import FeatureTagger
+from catena.tasks.tag.settings import TagConfig
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"templates": ["sufix3[0]"]}, "did you mean 'suffix3'"),
+        ({"templates": ["tag[-1]|w[0]"]}, "features of pairs of tags cannot be learnt"),
+        ({"structure": "margin", "optimizer": "lbfgs"}, "a loss with corners"),
+        ({"structure": "perceptron", "l1": 0.1}, "l1 = 0.1 needs optimizer = 'lbfgs'"),
+        ({"templates": []}, "at least 1 item"),
+    ],
+)
+def test_what_does_not_fit_is_refused(values: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        FeatureTagger(**values)
+
+
+def test_columns_are_those_of_the_templates() -> None:
+    assert FeatureTagger(templates=("w[0]", "column1[-1]|column3[0]")).columns == ("1", "3")
+    assert FeatureTagger(templates=("w[0]", "B")).columns == ()
+
+
+def test_each_optimiser_is_suggested_its_own_length() -> None:
+    def training(**model: object) -> tuple[int | None, int | None]:
+        found = TagConfig.model_validate({"model": {"kind": "features", **model}}).training
+        return found.max_epochs, found.eval_every
+
+    assert training() == (300, 10)
+    assert training(structure="perceptron") == training(optimizer="sgd") == (20, 1)

@@ -1,0 +1,81 @@
+"""Symbols of words seen and unseen, and chains of a hidden Markov model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from catena.errors import CheckpointError
+from catena.tasks.tag.hmm.em import HmmTables
+from catena.tasks.tag.hmm.model import HmmModel, best_names
+from catena.tasks.tag.hmm.symbols import Symbols, looks_of
+from catena.tasks.words.sentences import Sentence
+
+RARE = [f"{letter}running" for letter in "abcdef"]
+TEXT = [("the", "cat", "the"), ("cat",), tuple(RARE), ("X1",)]
+
+
+def test_looks_go_from_special_to_common() -> None:
+    assert looks_of("Running", "endings") == ["<Xx -ng>", "<Xx>", "<word>"]
+    assert looks_of("12-34", "endings") == ["<d-d>", "<word>"]
+    assert looks_of("a.b.c.d.e", "shapes") == ["<x.x.…>", "<word>"]
+    assert looks_of("Running", "none") == ["<word>"]
+
+
+def test_frequent_words_are_symbols_and_the_others_have_looks() -> None:
+    symbols = Symbols.count(TEXT, 2, "endings")
+    assert symbols.words == ("cat", "the")
+    assert symbols.looks == ("<x -ng>", "<x>", "<word>")
+    named = [symbols.names[i] for i in symbols.ids([("the", "singing", "unseen", "X1", "Arunning")])]
+    assert named == ["the", "<x -ng>", "<x>", "<word>", "<word>"]
+
+
+def test_symbols_come_back_from_a_file(tmp_path: Path) -> None:
+    symbols = Symbols.count(TEXT, 2, "shapes")
+    symbols.save(tmp_path)
+    assert Symbols.load(tmp_path) == symbols
+    (tmp_path / "symbols.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(CheckpointError, match="symbols.json cannot be read"):
+        Symbols.load(tmp_path)
+
+
+def model() -> HmmModel:
+    symbols = Symbols.count(TEXT, 2, "none")
+    emissions = np.log(np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]))
+    transitions = np.log(np.array([[0.5, 0.3], [0.2, 0.3]]))
+    return HmmModel(
+        HmmTables(np.log(np.array([0.9, 0.1])), transitions, np.log(np.array([0.2, 0.5])), emissions), symbols
+    )
+
+
+def test_log_z_is_the_probability_of_the_words() -> None:
+    chain = model().chain([Sentence(("cat",)), Sentence(("the", "what"))])
+    one = 0.9 * 0.7 * 0.2 + 0.1 * 0.1 * 0.5
+    two = (
+        0.9 * 0.2 * (0.5 * 0.1 * 0.2 + 0.3 * 0.6 * 0.5)
+        + 0.1 * 0.3 * (0.2 * 0.1 * 0.2 + 0.3 * 0.6 * 0.5)
+    )  # fmt: skip
+    assert chain.log_partition().tolist() == pytest.approx([math.log(one), math.log(two)])
+
+
+def test_states_can_be_renamed_and_kept(tmp_path: Path) -> None:
+    plain, other = model(), model().renamed([1, 0])
+    sentences = [Sentence(("cat", "the", "x")), Sentence(("the",))]
+    assert torch.allclose(plain.chain(sentences).marginals(), other.chain(sentences).marginals().flip(-1))
+    other.symbols.save(tmp_path)
+    loaded = HmmModel.load(tmp_path, other.tensors())
+    assert torch.equal(loaded.chain(sentences).marginals(), other.chain(sentences).marginals())
+
+
+def test_states_are_named_by_the_tags_they_meet_most_often() -> None:
+    assert best_names(np.array([[1.0, 9.0, 3.0], [8.0, 7.0, 0.0], [5.0, 2.0, 0.0]])) == [1, 0, 2]
+
+
+def test_tables_can_be_read() -> None:
+    lines = model().describe(["A", "B"], 2)
+    assert lines[0] == "hidden Markov model of 2 tags and 3 symbols"
+    assert lines[1].startswith("A: cat 0.700  the 0.200   then A 0.50  B 0.30  the end 0.20")
