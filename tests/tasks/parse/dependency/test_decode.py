@@ -1,0 +1,179 @@
+"""Decoding against all labelled trees of small sentences, one by one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+
+import pytest
+import torch
+
+from catena.data.vocabulary import Labels
+from catena.errors import DataError
+from catena.tasks.application import Asking
+from catena.tasks.parse.dependency import decode
+from catena.tasks.parse.dependency.decode import Allowed, Decoder, Parse
+from catena.tasks.parse.dependency.model import ArcScores
+from catena.tasks.parse.dependency.settings import BiaffineModel
+from tests.oracle.dependency import all_heads
+from tests.tasks.parse.dependency.helpers import scored
+
+NAMES = Labels(["a", "b"])
+LENGTHS = [3, 2]
+KINDS = [("head", "nonprojective"), ("head", "projective"), ("margin", "nonprojective"), ("margin", "projective")]
+LabelledTree = tuple[tuple[int, str], ...]
+
+
+@pytest.fixture
+def scores() -> ArcScores:
+    torch.manual_seed(3)
+    return scored(1.5 * torch.randn(2, 4, 4, dtype=torch.float64), LENGTHS)
+
+
+def settings_of(loss: str, trees: str) -> BiaffineModel:
+    return BiaffineModel(loss=loss, trees=trees)  # type: ignore[arg-type]
+
+
+def listed(
+    settings: BiaffineModel, scores: ArcScores, row: int, allowed: Allowed | None = None
+) -> dict[LabelledTree, float]:
+    """Every labelled tree of a sentence with its probability."""
+    relations = scores.relations()[row].detach()
+    if settings.loss != "margin":
+        relations = relations.log_softmax(-1)
+    found = {}
+    length = LENGTHS[row]
+    for heads in all_heads((True,) * length, settings.single_root, settings.trees == "projective"):
+        for labels in itertools.product(range(2), repeat=length):
+            parts = [(word, h, q) for word, (h, q) in enumerate(zip(heads, labels, strict=True), start=1)]
+            if allowed is not None and not all(
+                allowed.arcs[row, h, word] and allowed.relations[row, word, q] for word, h, q in parts
+            ):
+                continue
+            score = math.fsum(float(scores.arcs[row, h, w] + relations[h, w, q]) for w, h, q in parts)
+            found[tuple((h, NAMES.name(q)) for _, h, q in parts)] = score
+    top = max(found.values(), default=0.0)
+    total = math.fsum(math.exp(score - top) for score in found.values())
+    return {tree: math.exp(score - top) / total for tree, score in found.items()}
+
+
+def as_tree(parse: Parse) -> LabelledTree:
+    return tuple(zip(parse.heads, parse.relations, strict=True))
+
+
+@pytest.mark.parametrize(("loss", "trees"), KINDS)
+def test_the_best_parse_is_the_most_probable_labelled_tree(scores: ArcScores, loss: str, trees: str) -> None:
+    settings = settings_of(loss, trees)
+    found = Decoder(settings, scores, NAMES).parses(Asking())
+    for row, (parse,) in enumerate(found):
+        every = listed(settings, scores, row)
+        assert as_tree(parse) == max(every, key=every.__getitem__)
+        assert parse.log_prob is None
+        assert parse.confidence is None
+
+
+@pytest.mark.parametrize(("loss", "trees"), KINDS)
+def test_the_best_come_in_order_with_their_probabilities(scores: ArcScores, loss: str, trees: str) -> None:
+    settings = settings_of(loss, trees)
+    found = Decoder(settings, scores, NAMES).parses(Asking(nbest=1000))
+    for row, parses in enumerate(found):
+        every = listed(settings, scores, row)
+        assert len(parses) == len(every)  # all there are, and no more
+        assert {as_tree(p) for p in parses} == set(every)
+        for parse in parses:
+            assert math.exp(parse.log_prob or 0.0) == pytest.approx(every[as_tree(parse)], abs=1e-5)
+        probabilities = [parse.log_prob or 0.0 for parse in parses]
+        assert probabilities == sorted(probabilities, reverse=True)
+
+
+@pytest.mark.parametrize(("loss", "trees"), KINDS)
+def test_confidence_is_the_probability_of_all_trees_with_the_arc_and_relation(
+    scores: ArcScores, loss: str, trees: str
+) -> None:
+    settings = settings_of(loss, trees)
+    found = Decoder(settings, scores, NAMES).parses(Asking(nbest=3, confidence=True))
+    for row, parses in enumerate(found):
+        every = listed(settings, scores, row)
+        for parse in parses:
+            assert parse.confidence is not None
+            for word, (part, sure) in enumerate(zip(as_tree(parse), parse.confidence, strict=True)):
+                expected = math.fsum(p for tree, p in every.items() if tree[word] == part)
+                assert sure == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(("loss", "trees"), [KINDS[0], KINDS[3]])
+def test_samples_come_as_often_as_they_are_probable(scores: ArcScores, loss: str, trees: str) -> None:
+    settings, n = settings_of(loss, trees), 4000
+    generator = torch.Generator().manual_seed(0)
+    found = Decoder(settings, scores, NAMES).parses(Asking(samples=n), generator)
+    for row, parses in enumerate(found):
+        every = listed(settings, scores, row)
+        counts = Counter(as_tree(parse) for parse in parses)
+        assert sum(counts.values()) == n
+        for tree, p in every.items():
+            assert counts[tree] / n == pytest.approx(p, abs=4.5 * math.sqrt(p * (1 - p) / n) + 1e-3)
+        for parse in parses[:20]:
+            assert math.exp(parse.log_prob or 0.0) == pytest.approx(every[as_tree(parse)], abs=1e-5)
+
+
+@pytest.mark.parametrize(("loss", "trees"), KINDS)
+def test_constraints_condition_every_answer(scores: ArcScores, loss: str, trees: str) -> None:
+    settings = settings_of(loss, trees)
+    arcs, relations = torch.ones(2, 4, 4, dtype=torch.bool), torch.ones(2, 4, 2, dtype=torch.bool)
+    arcs[0, :, 1] = False
+    arcs[0, 3, 1] = True  # word 1 hangs from word 3
+    arcs[0, 0, 2] = False  # word 2 is not the root
+    relations[0, 2, 0] = False  # and has relation b
+    allowed = Allowed(arcs, relations)
+    decoder = Decoder(settings, scores, NAMES, allowed)
+    every = listed(settings, scores, 0, allowed)
+    assert as_tree(decoder.parses(Asking())[0][0]) == max(every, key=every.__getitem__)
+    parses = decoder.parses(Asking(nbest=1000, confidence=True))[0]
+    assert {as_tree(p) for p in parses} == set(every)
+    for parse in parses:
+        assert math.exp(parse.log_prob or 0.0) == pytest.approx(every[as_tree(parse)], abs=1e-5)
+        assert parse.confidence is not None
+        for word, (part, sure) in enumerate(zip(as_tree(parse), parse.confidence, strict=True)):
+            expected = math.fsum(p for tree, p in every.items() if tree[word] == part)
+            assert sure == pytest.approx(expected, abs=1e-5)
+    for parse in decoder.parses(Asking(samples=50))[0]:
+        assert as_tree(parse) in every
+
+
+def test_a_constraint_that_leaves_no_tree_gives_no_parse(scores: ArcScores) -> None:
+    arcs = torch.ones(2, 4, 4, dtype=torch.bool)
+    arcs[0, 0] = False  # nobody is the root
+    decoder = Decoder(settings_of("head", "nonprojective"), scores, NAMES, Allowed(arcs, torch.ones(2, 4, 2).bool()))
+    for asking in (Asking(), Asking(nbest=2), Asking(confidence=True), Asking(samples=2)):
+        assert [bool(parses) for parses in decoder.parses(asking)] == [False, True]
+
+
+def test_several_roots_are_given_if_they_are_allowed() -> None:
+    arcs = torch.zeros(1, 4, 4, dtype=torch.float64)
+    arcs[:, 0] = 5.0  # everybody wants to be the root
+    several = BiaffineModel(loss="head", single_root=False)
+    assert Decoder(several, scored(arcs, [3]), NAMES).best()[0][0] == [0, 0, 0]
+    assert Decoder(BiaffineModel(loss="head"), scored(arcs, [3]), NAMES).best()[0][0].count(0) == 1
+
+
+@pytest.mark.parametrize("loss", ["head", "margin"])
+def test_relations_gathered_a_few_heads_at_a_time_are_the_same(
+    scores: ArcScores, loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(loss, "nonprojective")
+    asking = Asking(confidence=True)
+    at_once = Decoder(settings, scores, NAMES).parses(asking)
+    monkeypatch.setattr(decode, "AT_ONCE", 1)
+    assert Decoder(settings, scores, NAMES).parses(asking) == at_once
+
+
+def test_what_would_take_too_long_or_too_much_is_said(scores: ArcScores, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "LONGEST_PROJECTIVE_SUM", 2)
+    projective = Decoder(settings_of("head", "projective"), scores, NAMES)
+    assert projective.parses(Asking())  # the best is found at any length
+    with pytest.raises(DataError, match="has 3 words, and probabilities over projective trees are summed for up to 2"):
+        projective.parses(Asking(confidence=True))
+    monkeypatch.setattr(decode, "MOST_SCORES", 31)
+    with pytest.raises(DataError, match="3 words need 32 scores of relations at once, more than 31"):
+        Decoder(settings_of("head", "nonprojective"), scores, NAMES).parses(Asking(nbest=2))
