@@ -25,7 +25,7 @@ from catena.grammar.words import UNKNOWN, word_classes
 ROOT = "ROOT"
 TRACE = "-NONE-"
 _TOP = Nonterminal(ROOT)
-LEAST = 1e-3
+LEAST = 1e-2
 """Rules that smoothing adds have at least this probability: without a limit there are many times as many."""
 
 

@@ -1,0 +1,127 @@
+"""Trees to brackets and back."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.data.examples import Place, Tree
+from catena.data.readers.brackets import read, to_text
+from catena.tasks.parse.constituency.trees import (
+    NO_PARSE,
+    Phrase,
+    bracketing,
+    cleaned,
+    flat,
+    phrases_of,
+    relabelled,
+    tags_of,
+    tree_of,
+)
+
+HERE = Place("trees", 1)
+
+
+def leaf(tag: str, word: str) -> Tree:
+    return Tree(tag, (), word, HERE)
+
+
+def over(label: str, children: list[Tree]) -> Tree:
+    return Tree(label, tuple(children), None, HERE)
+
+
+LEAVES = st.builds(leaf, st.sampled_from("NV"), st.sampled_from("ab"))
+TREES = st.builds(
+    over,
+    st.sampled_from("ST"),
+    st.lists(
+        st.recursive(
+            LEAVES, lambda below: st.builds(over, st.sampled_from("ABC"), st.lists(below, min_size=1, max_size=3))
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+)
+
+
+def parse(text: str) -> Tree:
+    (tree,) = read_text(text)
+    return tree
+
+
+def read_text(text: str) -> list[Tree]:
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trees.mrg"
+        path.write_text(text, encoding="utf-8")
+        return list(read(path))
+
+
+@given(tree=TREES)
+def test_a_tree_comes_back_from_its_brackets_as_it_was(tree: Tree) -> None:
+    again = tree_of(tree.words(), tags_of(tree), phrases_of(tree), "TOP")
+    assert to_text(again) == to_text(tree)
+
+
+@given(tree=TREES)
+def test_brackets_are_those_of_a_plain_walk(tree: Tree) -> None:
+    found = []
+
+    def walk(node: Tree, at: int) -> int:
+        first = at
+        if node.word is not None:
+            return at + 1
+        place = len(found)
+        found.append(None)
+        for child in node.children:
+            at = walk(child, at)
+        found[place] = (node.label, first, at)
+        return at
+
+    walk(tree, 0)
+    assert list(bracketing(tree).spans) == found
+    assert bracketing(tree).words == tree.words()
+
+
+def test_chains_are_one_phrase() -> None:
+    tree = parse("(S (VP (V go) (NP (N home))))")
+    assert phrases_of(tree) == [Phrase(0, 2, ("S", "VP")), Phrase(1, 2, ("NP",))]
+
+
+def test_what_has_nothing_above_it_gets_a_top() -> None:
+    assert to_text(tree_of(("a", "b"), ("A", "B"), [], "TOP")) == "(TOP (A a) (B b))"
+    assert to_text(tree_of(("a",), ("A",), [], "TOP")) == "(TOP (A a))"
+    assert to_text(tree_of(("a", "b"), ("A", "B"), [Phrase(0, 1, ("X",))], "TOP")) == "(TOP (X (A a)) (B b))"
+    assert to_text(flat(("a", "b"), ("A", "B"))) == f"({NO_PARSE} (A a) (B b))"
+
+
+def test_traces_functions_and_the_outer_bracket_go() -> None:
+    tree = parse("( (S-TPC (NP-SBJ-1 (-NONE- *)) (VP (VB go) (PRT=2 (RP on)) (-LRB- -LRB-))))")
+    clean = cleaned(tree)
+    assert clean is not None
+    assert to_text(clean) == "(S (VP (VB go) (PRT (RP on)) (-LRB- -LRB-)))"
+    kept = cleaned(tree, functions=True)
+    assert kept is not None
+    assert to_text(kept) == "(S-TPC (VP (VB go) (PRT=2 (RP on)) (-LRB- -LRB-)))"
+    assert cleaned(parse("(S (NP (-NONE- *)))")) is None
+    several = cleaned(parse("( (S (N a)) (. .))"))
+    assert several is not None
+    assert to_text(several) == "(ROOT (S (N a)) (. .))"
+
+
+def test_every_label_can_be_changed_by_its_place() -> None:
+    tree = parse("(S (NP (N a)) (VP (V b) (N a)))")
+    assert to_text(relabelled(tree, lambda i, j, node: f"{node.label}{i}{j}")) == (
+        "(S03 (NP01 (N01 a)) (VP13 (V12 b) (N23 a)))"
+    )
+
+
+def test_deep_trees_are_no_trouble() -> None:
+    tree = leaf("N", "a")
+    for _ in range(5000):
+        tree = over("X", [tree])
+    clean = cleaned(tree)
+    assert clean is not None
+    assert len(phrases_of(clean)[0].labels) == 5000
