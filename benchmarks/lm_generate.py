@@ -18,12 +18,14 @@ from collections.abc import Callable
 import torch
 
 from catena.data.vocabulary import Vocabulary
+from catena.decoding.greedy import greedy
 from catena.encoders.settings import TransformerSettings
 from catena.lm.base import SPECIALS
 from catena.lm.neural import NeuralLanguageModel
 from catena.lm.neural_build import build_neural
 from catena.lm.neural_settings import TransformerModel
 
+END = 3
 WORDS, D, LAYERS, HEADS, LONGEST = 1000, 256, 4, 4, 1024
 
 
@@ -49,6 +51,7 @@ def theirs() -> torch.nn.Module:
     torch.manual_seed(0)
     model = GPT2LMHeadModel(config).eval()
     model.transformer.wte.weight.data.mul_(5.0)  # so that the best next token is clear
+    model.transformer.wte.weight.data[END] = 0.0  # and is never the end
     return model
 
 
@@ -79,23 +82,17 @@ def copy_weights(model: NeuralLanguageModel, peer: torch.nn.Module) -> None:
 
 
 def write_ours(model: NeuralLanguageModel, prompt: torch.Tensor, n: int) -> torch.Tensor:
-    """Greedy steps with our model, from its cache."""
+    """Our greedy search, the same as behind ``catena generate``."""
     with torch.inference_mode():
-        state = model.fresh(len(prompt))
-        state = model._read_on(state, prompt)
-        found = []
-        for _ in range(n):
-            found.append(model.log_probs(state).argmax(1))
-            state = model.advance(state, found[-1])
-        return torch.stack(found, dim=1)
+        state = model._read_on(model.fresh(len(prompt)), prompt)  # the peer has no mark of the beginning
+        found = greedy(model, state, n)
+    return torch.tensor([row[0].ids for row in found])
 
 
 def write_theirs(peer: torch.nn.Module, prompt: torch.Tensor, n: int) -> torch.Tensor:
     """The peer's own greedy search."""
     with torch.inference_mode():
-        found = peer.generate(
-            prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=n, min_new_tokens=n, do_sample=False
-        )
+        found = peer.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=n, do_sample=False)
     return found[:, prompt.shape[1] :]
 
 

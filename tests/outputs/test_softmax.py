@@ -170,3 +170,13 @@ def output_targets_of_another_length() -> None:
     from catena.outputs.base import checked_targets
 
     checked_targets(Softmax(D, V), torch.zeros(2, D), torch.zeros(3, dtype=torch.long))
+
+
+def test_few_rows_without_gradients_are_the_same_and_see_new_weights() -> None:
+    layer, hidden = Softmax(6, 40, temperature=1.5, forbidden=(2,)), torch.randn(3, 6)
+    for _ in range(2):
+        wanted = layer.log_probs(hidden).detach()
+        with torch.no_grad():
+            torch.testing.assert_close(layer.log_probs(hidden), wanted)
+            layer.scores.weight += 0.3 * torch.randn_like(layer.scores.weight)
+    assert layer._rows is not None, "the compiled product was asked"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -26,10 +27,11 @@ FEW_ROWS = 64
 class _Room:
     """The memory that caches share. ``filled`` slots belong to one of them or another; those behind are free."""
 
-    __slots__ = ("data", "filled")
+    __slots__ = ("array", "data", "filled")
 
     def __init__(self, data: Float[Tensor, "l 2 b h s d"], filled: int) -> None:
         self.data, self.filled = data, filled
+        self.array: np.ndarray | None = None
 
 
 class KeyValueCache:
@@ -58,6 +60,10 @@ class KeyValueCache:
         """The position that comes next: one for all, or one for each sequence."""
         return self.used if self.begins is None else self.used - self.begins
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._room.data.dtype
+
     def grown(self, t: int) -> KeyValueCache:
         """A cache with ``t`` more slots at its end, which :meth:`write` fills layer by layer."""
         room, used = self._room, self.used
@@ -85,6 +91,14 @@ class KeyValueCache:
     def every_layer(self) -> tuple[Tensor, ...]:
         """Keys of the first layer, its values, keys of the second, …, each ``b h s d``, without a copy."""
         return self._room.data.narrow(4, 0, self.used).flatten(0, 1).unbind(0)
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """The whole room, ``l 2 b h s d``, and the first real slot of each sequence, for compiled steps on a CPU."""
+        room = self._room
+        if room.array is None:
+            room.array = room.data.numpy()
+        n = room.array.shape[2]
+        return room.array, np.zeros(n, np.int64) if self.begins is None else self.begins.numpy()
 
     def read(self, layer: int) -> tuple[Float[Tensor, "b h s d"], Float[Tensor, "b h s d"]]:
         """The keys and values of a layer, without a copy."""

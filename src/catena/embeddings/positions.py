@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -80,6 +81,13 @@ class RotaryPositions(nn.Module):
         sin, cos = self._table.rows(start, x).chunk(2, dim=-1)
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
+
+    def turns(self, places: np.ndarray) -> np.ndarray:
+        """The sines and cosines of the angles at positions, ``n d``, in single precision, for compiled steps."""
+        needed = torch.empty(0, 1, self.d)
+        self._table.rows(int(places.max(initial=0)), needed)  # as many as that are kept then
+        assert self._table.kept is not None
+        return self._table.kept.numpy()[places]
 
     def _sines_and_cosines(self, n: int, device: torch.device) -> Float[Tensor, "n d"]:
         angles = _angles(n, self.d, self.base, device)

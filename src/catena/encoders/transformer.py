@@ -23,7 +23,7 @@ from catena.attention.cache import KeyValueCache
 from catena.attention.masks import attention_mask
 from catena.attention.multihead import MultiHeadAttention
 from catena.encoders.causal import CausalEncoder
-from catena.encoders.transformer_step import StepPlan
+from catena.encoders.transformer_step import StepPlan, plan_of
 
 
 class TransformerLayer(nn.Module):
@@ -141,8 +141,10 @@ class Transformer(CausalEncoder):
         t = x.shape[1]
         x = self._enter(x, state.start)
         state = state.grown(t)
-        if t == 1 and state.begins is None and not self.training and not torch.is_grad_enabled():
-            return self.leave(self._step_plan().step(x[:, 0], state)[:, None]), state
+        if t == 1 and not self.training and not torch.is_grad_enabled():
+            plan = self._step_plan()
+            if plan.takes(x, state):
+                return self.leave(plan.step(x[:, 0], state)[:, None]), state
         mask = state.mask(t)
         for i, layer in enumerate(self.layers):
             x = layer(x, lambda seen, i=i, attention=layer.attention: attention.continued(seen, state, i, mask))
@@ -159,7 +161,7 @@ class Transformer(CausalEncoder):
 
     def _step_plan(self) -> StepPlan:
         if self._plan is None or not self._plan.is_current():
-            self._plan = StepPlan(list(self.layers))
+            self._plan = plan_of(list(self.layers))
         return self._plan
 
     def _enter(self, x: Float[Tensor, "b t d_in"], start: int | Int[Tensor, " b"]) -> Float[Tensor, "b t d"]:

@@ -1,22 +1,105 @@
 """One step of a causal Transformer without gradients, written out flat.
 
-A step for one position is so short that calls, not products, take most of its time, and products with one row are as
-fast as the weights can be read. So the weights are kept a second time, joined and turned round for that, and the layers
-are a few calls each. The plain form in :mod:`catena.encoders.transformer` defines what is right.
+A step for one position is so short that calls, not products, take most of its time, and products with few rows are as
+fast as the weights can be read. So the weights are kept a second time, joined and laid out for that. There are two
+such steps: on a CPU in single precision a compiled one, :mod:`catena.kernels.transformer_step`; elsewhere a few calls
+of torch for each layer. The plain form in :mod:`catena.encoders.transformer` defines what is right.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catena.attention.cache import KeyValueCache
+
+COMPILED = {nn.Identity: "identity", nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "swish"}
+"""The activations that the compiled step knows."""
+
+NEAR = 64 * 2**20
+"""Bytes of weights that a processor keeps near, about. A larger model is read from far, by as many threads as there
+are: that is left to torch."""
+
+
+class StepPlan(ABC):
+    """Copies of the weights of layers, and a step with them. Made again when :meth:`is_current` says so."""
+
+    def __init__(self, layers: Sequence[nn.Module]) -> None:
+        self.sources = [p for layer in layers for p in layer.parameters()]
+        self.place = self.sources[0].data_ptr()
+        self.tracked = [p for p in self.sources if not p.is_inference()]
+        self.versions = [p._version for p in self.tracked]
+
+    def is_current(self) -> bool:
+        """Whether no weight has changed since, nor moved to another device or type."""
+        return self.place == self.sources[0].data_ptr() and self.versions == [p._version for p in self.tracked]
+
+    @abstractmethod
+    def takes(self, x: Float[Tensor, "b 1 d"], cache: KeyValueCache) -> bool:
+        """Whether this plan is for such vectors and such a cache."""
+
+    @abstractmethod
+    def step(self, x: Float[Tensor, "b d"], cache: KeyValueCache) -> Float[Tensor, "b d"]:
+        """What the layers make of one more position, whose slot in the cache is there and still empty."""
+
+
+def plan_of(layers: Sequence[nn.Module]) -> StepPlan:
+    """The faster plan for these layers, where they lie."""
+    with torch.inference_mode(False), torch.no_grad():
+        return CompiledPlan(layers) if _may_be_compiled(layers) else FlatPlan(layers)
+
+
+def _may_be_compiled(layers: Sequence[nn.Module]) -> bool:
+    weights = [p for layer in layers for p in layer.parameters()]
+    if any(p.device.type != "cpu" or p.dtype != torch.float32 for p in weights):
+        return False
+    size = sum(4 * p.numel() for p in weights)
+    activation = _feed(layers[0])[1]
+    exact = getattr(activation, "approximate", "none") == "none"
+    return type(activation) in COMPILED and exact and (size <= NEAR or torch.get_num_threads() == 1)
+
+
+class CompiledPlan(StepPlan):
+    """All layers in one call, for sequences of any lengths."""
+
+    def __init__(self, layers: Sequence[nn.Module]) -> None:
+        super().__init__(layers)
+        from catena.kernels.products import packed  # compiled kernels, which trainings do without
+        from catena.kernels.transformer_step import Make, Weights, as_wide_as_panels, stacked, step
+
+        first: Any = layers[0].attention
+        self.rotate, self._step = first.rotate, step
+        activation = COMPILED[type(_feed(layers[0])[1])]
+        self.make = Make(first.n_heads, first.n_kv_heads, bool(layers[0].norm_first), activation)
+        plain = [_weights_of(layer) for layer in layers]
+        maps: list[np.ndarray] = []
+        for name in ("heads", "output", "rise", "fall"):
+            pairs = [getattr(layer, name) for layer in plain]
+            maps.append(stacked([packed(matrix.numpy()) for _, matrix in pairs]))
+            maps.append(stacked([as_wide_as_panels(bias.numpy()) for bias, _ in pairs]))
+        norms = [torch.stack((*layer.attention_norm[:2], *layer.feed_norm[:2])).numpy() for layer in plain]
+        eps = [np.array([layer.attention_norm[2], layer.feed_norm[2]]) for layer in plain]
+        self.weights = Weights._make([*maps, stacked(norms), stacked(eps)])
+
+    def takes(self, x: Float[Tensor, "b 1 d"], cache: KeyValueCache) -> bool:
+        return x.dtype == cache.dtype == torch.float32
+
+    def step(self, x: Float[Tensor, "b d"], cache: KeyValueCache) -> Float[Tensor, "b d"]:
+        made = np.array(x.numpy(), order="C")
+        slots, begins = cache.arrays()
+        turns = np.empty((0, 0), np.float32)
+        if self.rotate is not None:
+            turns = self.rotate.turns(cache.used - 1 - begins)
+        self._step(made, self.weights, self.make, slots, cache.used, begins, turns)
+        return torch.from_numpy(made)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -32,27 +115,21 @@ class LayerWeights:
     feed_norm: tuple[Tensor, Tensor, float]
 
 
-class StepPlan:
-    """The copies of the weights, and a step with them. Made again when :meth:`is_current` says so."""
+class FlatPlan(StepPlan):
+    """A few calls of torch for each layer, for sequences of one length."""
 
     def __init__(self, layers: Sequence[nn.Module]) -> None:
+        super().__init__(layers)
         first: Any = layers[0].attention
         self.d, self.d_head = first.d, first.d_head
         self.n_heads, self.n_kv_heads, self.rotate = first.n_heads, first.n_kv_heads, first.rotate
         self.norm_first, self.activation = bool(layers[0].norm_first), _feed(layers[0])[1]
-        self.sources = [p for layer in layers for p in layer.parameters()]
-        self.place = self.sources[0].data_ptr()
-        self.tracked = [p for p in self.sources if not p.is_inference()]
-        self.versions = [p._version for p in self.tracked]
-        with torch.inference_mode(False), torch.no_grad():
-            self.layers = [_weights_of(layer) for layer in layers]
+        self.layers = [_weights_of(layer) for layer in layers]
 
-    def is_current(self) -> bool:
-        """Whether no weight has changed since, nor moved to another device or type."""
-        return self.place == self.sources[0].data_ptr() and self.versions == [p._version for p in self.tracked]
+    def takes(self, x: Float[Tensor, "b 1 d"], cache: KeyValueCache) -> bool:
+        return cache.begins is None
 
     def step(self, x: Float[Tensor, "b d"], cache: KeyValueCache) -> Float[Tensor, "b d"]:
-        """What the layers make of one more position, whose slot in the cache is there and still empty."""
         b, d, place = x.shape[0], (self.d,), cache.used - 1
         turned, kept = self.n_heads + self.n_kv_heads, (b, 2, self.n_kv_heads, self.d_head)
         grouped = (b, self.n_kv_heads, self.n_heads // self.n_kv_heads, self.d_head)

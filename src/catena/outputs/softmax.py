@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.errors import ConfigError
+from catena.kernels.few_rows import FewRows
 from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
 from catena.outputs.base import OutputLayer, checked_ids, checked_targets, log_shares
 from catena.outputs.scores import WordScores
@@ -27,6 +28,7 @@ class ScoredOutput(OutputLayer):
 
     scores: WordScores
     temperature: float = 1.0
+    _rows: FewRows | None = None
 
     @property
     def final_bias(self) -> Float[Tensor, " v"] | None:
@@ -39,7 +41,12 @@ class ScoredOutput(OutputLayer):
 
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
         read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
-        return self._log_softmax(hidden, self.scores.weight, self.final_bias)
+        weight = self.scores.weight
+        if not FewRows.suits(hidden, weight):
+            return self._log_softmax(hidden, weight, self.final_bias)
+        if self._rows is None or not self._rows.is_current(weight):
+            self._rows = FewRows(weight)
+        return self._normalised(self._rows(hidden), self.final_bias)
 
     def log_probs_among(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:
         bias = self.final_bias
@@ -52,7 +59,11 @@ class ScoredOutput(OutputLayer):
 
     def _log_softmax(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         scores = torch.nn.functional.linear(hidden, weight.to(hidden.dtype)).to(wide(hidden.dtype))
-        return torch.log_softmax((scores if bias is None else scores + bias) / self.temperature, dim=-1)
+        return self._normalised(scores, bias)
+
+    def _normalised(self, scores: Tensor, bias: Tensor | None) -> Tensor:
+        scores = scores if bias is None else scores + bias
+        return torch.log_softmax(scores if self.temperature == 1 else scores / self.temperature, dim=-1)
 
     @torch.no_grad()
     def restricted(self, ids: Int[Tensor, " c"]) -> OutputLayer:

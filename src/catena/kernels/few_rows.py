@@ -1,0 +1,52 @@
+"""Linear maps of few vectors on a CPU, with a copy of the weights that is laid out for them.
+
+The plain form, ``torch.nn.functional.linear``, defines what is right; see :mod:`catena.kernels.products` for the copy.
+Nothing is compiled before the first product.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from catena.kernels.threads import in_row_blocks
+
+FEW = 64
+"""Rows up to which products are faster so than in libraries that are made for many."""
+
+
+class FewRows:
+    """x wᵀ for a matrix ``d_out d_in``."""
+
+    def __init__(self, weight: Float[Tensor, "d_out d_in"]) -> None:
+        from catena.kernels.products import multiply, packed
+
+        self._multiply, self.weight, self.made_of = multiply, weight, _mark(weight)
+        self.panels = packed(weight.detach().numpy().T)
+
+    @staticmethod
+    def suits(x: Float[Tensor, "n d_in"], weight: Float[Tensor, "d_out d_in"]) -> bool:
+        """Whether such a product is faster so: on a CPU, in single precision, without gradients."""
+        return (
+            x.dtype == weight.dtype == torch.float32
+            and x.device.type == weight.device.type == "cpu"
+            and not torch.is_grad_enabled()
+            and len(x) <= FEW
+        )
+
+    def is_current(self, weight: Float[Tensor, "d_out d_in"]) -> bool:
+        """Whether this is the matrix, and it has not changed since."""
+        return self.weight is weight and self.made_of == _mark(weight)
+
+    def __call__(self, x: Float[Tensor, "n d_in"]) -> Float[Tensor, "n d_out"]:
+        rows, panels = np.ascontiguousarray(x.numpy()), self.panels
+        n_panels, _, wide = panels.shape
+        y = np.empty((len(rows), n_panels * wide), np.float32)
+        in_row_blocks(lambda low, high: self._multiply(rows, panels, y, low, high), n_panels, len(rows) * panels.size)
+        return torch.from_numpy(y)[:, : len(self.weight)]
+
+
+def _mark(weight: Tensor) -> tuple[int, int]:
+    return weight.data_ptr(), 0 if weight.is_inference() else weight._version

@@ -1,0 +1,178 @@
+r"""Products of few rows with a large matrix, for steps of a decoder on a CPU.
+
+.. math::  y_{rj} \mathrel{+}= \sum_i x_{ri} w_{ij}
+
+Libraries for matrix products are made for many rows. With one row the time is that of reading the weights, with
+sixteen that of the multiplications; either is met if the matrix is kept in panels of :data:`WIDE` columns, each a
+contiguous piece of memory, and a tile of the result, a few rows by one panel, stays in registers while the sum over
+``i`` runs. Compilers do not find this form by themselves, so the tile is written in vector instructions of LLVM,
+which every processor has in its own width.
+
+Single precision. Time O(n d_in d_out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from catena.kernels.compiled import called, compiled
+
+WIDE = 32
+"""Columns of a panel."""
+LANES = 16
+"""Numbers of a vector; LLVM cuts it into as many registers as the processor needs."""
+
+FLOAT, INDEX = ir.FloatType(), ir.IntType(64)
+VECTOR = ir.VectorType(FLOAT, LANES)
+
+
+def packed(matrix: np.ndarray) -> np.ndarray:
+    """A matrix ``d_in d_out`` as panels, ``p d_in WIDE``; columns that are missing in the last one are zero."""
+    d_in, d_out = matrix.shape
+    filled = np.zeros((d_in, widened(d_out)), np.float32)
+    filled[:, :d_out] = matrix
+    return np.ascontiguousarray(filled.reshape(d_in, filled.shape[1] // WIDE, WIDE).transpose(1, 0, 2))
+
+
+def widened(d: int) -> int:
+    """The next whole number of panels."""
+    return -(-d // WIDE) * WIDE
+
+
+def _tile(n_rows: int) -> Any:
+    """The function ``tile(x, x_stride, panel, d_in, y, y_stride)`` of pointers that adds a product to ``n_rows`` rows
+    of ``y``, as wide as a panel."""
+    signature = types.void(*(types.CPointer(types.float32), types.int64) * 3)
+
+    @intrinsic
+    def tile(context: Any, x: Any, x_stride: Any, panel: Any, d_in: Any, y: Any, y_stride: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            _write_tile(builder, n_rows, *arguments)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return tile
+
+
+def _write_tile(builder: Any, n_rows: int, x: Any, x_stride: Any, panel: Any, d_in: Any, y: Any, y_stride: Any) -> None:
+    """The instructions of a tile: its numbers are loaded, pass through the loop over ``d_in``, and are stored."""
+    places = [
+        _vector_at(builder, y, builder.add(builder.mul(INDEX(row), y_stride), INDEX(column)))
+        for row in range(n_rows)
+        for column in range(0, WIDE, LANES)
+    ]
+    first = [builder.load(place, align=4) for place in places]
+    before, loop, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
+    builder.cbranch(builder.icmp_signed(">", d_in, INDEX(0)), loop, after)
+
+    builder.position_at_end(loop)
+    i = builder.phi(INDEX)
+    sums = [builder.phi(VECTOR) for _ in places]
+    offset = builder.mul(i, INDEX(WIDE))
+    weights = [
+        builder.load(_vector_at(builder, panel, builder.add(offset, INDEX(column))), align=4)
+        for column in range(0, WIDE, LANES)
+    ]
+    if n_rows > 2:  # there is time to fetch the next panel meanwhile
+        ahead = builder.add(offset, builder.mul(d_in, INDEX(WIDE)))
+        for column in range(0, WIDE, LANES):
+            _fetch(builder, builder.gep(panel, [builder.add(ahead, INDEX(column))]))
+    added: list[Any] = []
+    for row in range(n_rows):
+        number = builder.load(builder.gep(x, [builder.add(builder.mul(INDEX(row), x_stride), i)]), align=4)
+        everywhere = _in_all_lanes(builder, number)
+        for weight in weights:
+            product = builder.fmul(everywhere, weight, flags=("contract",))
+            added.append(builder.fadd(sums[len(added)], product, flags=("contract",)))
+    following = builder.add(i, INDEX(1))
+    builder.cbranch(builder.icmp_signed("<", following, d_in), loop, after)
+    i.add_incoming(INDEX(0), before)
+    i.add_incoming(following, loop)
+
+    builder.position_at_end(after)
+    for start, total, new in zip(first, sums, added, strict=True):
+        total.add_incoming(start, before)
+        total.add_incoming(new, loop)
+    results = [builder.phi(VECTOR) for _ in places]
+    for result, start, new, place in zip(results, first, added, places, strict=True):
+        result.add_incoming(start, before)
+        result.add_incoming(new, loop)
+        builder.store(result, place, align=4)
+
+
+def _vector_at(builder: Any, pointer: Any, offset: Any) -> Any:
+    return builder.bitcast(builder.gep(pointer, [offset]), VECTOR.as_pointer())
+
+
+def _fetch(builder: Any, pointer: Any) -> None:
+    """Begin to fetch what is read soon."""
+    address, number = builder.bitcast(pointer, ir.IntType(8).as_pointer()), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
+    read, near, data = number(0), number(2), number(1)
+    builder.call(function, [address, read, near, data])
+
+
+def _in_all_lanes(builder: Any, number: Any) -> Any:
+    nothing = ir.Constant(VECTOR, ir.Undefined)
+    one = builder.insert_element(nothing, number, ir.IntType(32)(0))
+    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+
+
+@intrinsic
+def _pointer_to(context: Any, array: Any, offset: Any) -> Any:
+    """The place of a number in a contiguous array, counted from its first."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0]).data
+        return builder.gep(data, [arguments[1]])
+
+    return types.CPointer(types.float32)(array, types.int64), generate
+
+
+# A decorated intrinsic takes one argument less than its definition, which a type checker cannot know.
+_at: Any = _pointer_to
+_tile_of_8: Any = _tile(8)
+_tile_of_4: Any = _tile(4)
+_tile_of_2: Any = _tile(2)
+_tile_of_1: Any = _tile(1)
+
+
+def _add_product(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
+    """y += x w in the columns of the panels from ``low`` to ``high``, for ``x`` of ``n d_in`` or wider, panels as
+    :func:`packed` makes them, and ``y`` of ``n`` rows as wide as all panels; all of them contiguous. Callable from
+    compiled loops only."""
+    n, stride = x.shape
+    d_in, wide = panels.shape[1], y.shape[1]
+    for p in range(low, high):
+        panel = _at(panels, p * d_in * WIDE)
+        row = 0
+        while row + 8 <= n:
+            _tile_of_8(_at(x, row * stride), stride, panel, d_in, _at(y, row * wide + p * WIDE), wide)
+            row += 8
+        if row + 4 <= n:
+            _tile_of_4(_at(x, row * stride), stride, panel, d_in, _at(y, row * wide + p * WIDE), wide)
+            row += 4
+        if row + 2 <= n:
+            _tile_of_2(_at(x, row * stride), stride, panel, d_in, _at(y, row * wide + p * WIDE), wide)
+            row += 2
+        if row < n:
+            _tile_of_1(_at(x, row * stride), stride, panel, d_in, _at(y, row * wide + p * WIDE), wide)
+
+
+add_product: Callable[..., None] = called()(_add_product)
+
+
+@compiled("2", "3", "2", "i", "i")
+def multiply(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
+    """y = x w in the columns of the panels from ``low`` to ``high``, as :func:`add_product` takes them."""
+    y[:, low * WIDE : high * WIDE] = np.float32(0)
+    add_product(x, panels, y, low, high)

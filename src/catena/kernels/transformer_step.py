@@ -1,0 +1,296 @@
+r"""One step of a causal Transformer for a few sequences, all its layers in one call.
+
+What one more position makes of ``n`` sequences, whose keys and values so far lie in a cache. The plain form, which
+defines what is right, is :mod:`catena.encoders.transformer`. Time O(n (l d² + l d d_feed + l s d)) for ``l`` layers
+and ``s`` positions. Single precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from catena.kernels.compiled import SUMS, called, compiled
+from catena.kernels.ngram_prefetch import prefetch
+from catena.kernels.products import add_product, widened
+from catena.kernels.threads import in_row_blocks
+from catena.kernels.vector_math import exp_less
+
+ACTIVATIONS = ("identity", "relu", "gelu", "swish")
+"""Those that a step knows."""
+
+ROWS = 32
+"""Sequences that take a step together: more would not fit into the nearest memory."""
+
+ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
+LINE = 16
+"""Numbers that are fetched together."""
+
+SLOPE = np.float32(0.4 / np.sqrt(2))
+Q0, Q1, Q2, Q3, Q4, Q5, Q6, Q7, Q8 = (
+    np.float32(q)
+    for q in (
+        0.225637768, 0.226379133, 0.202369641, 0.191415136, 0.0846027011, 0.080683572, 0.0905594426, -0.14358913,
+        0.0419418034,
+    )
+)  # fmt: skip
+"""erfc(z) = exp(-z²) t Q(t) with t = 1 / (1 + 0.4 z): the Chebyshev fit of degree 8 for z from 0 to 10, within 7e-8 of
+each value."""
+
+
+class Weights(NamedTuple):
+    """The weights of ``l`` layers of one make, one after another. Maps are packed (:mod:`catena.kernels.products`) and
+    biases as wide as their panels."""
+
+    heads: np.ndarray
+    """queries, keys and values, ``l p d WIDE``"""
+    heads_bias: np.ndarray
+    output: np.ndarray
+    output_bias: np.ndarray
+    rise: np.ndarray
+    rise_bias: np.ndarray
+    fall: np.ndarray
+    fall_bias: np.ndarray
+    norms: np.ndarray
+    """``norms[i]``: weight and bias of the norm of attention, weight and bias of that of the feed-forward part"""
+    eps: np.ndarray
+    """what is added to the variances of each layer, ``l 2``"""
+
+
+class Make(NamedTuple):
+    """What the layers have in common."""
+
+    n_heads: int
+    n_kv_heads: int
+    norm_first: bool
+    activation: str
+
+
+def step(
+    x: np.ndarray, weights: Weights, make: Make, cache: np.ndarray, used: int, begins: np.ndarray, turns: np.ndarray
+) -> None:
+    """Put what the layers make of the vectors ``x``, ``n d``, in their place, and their keys and values into the last
+    slot of ``cache``, ``l 2 n h s d_head``, of which ``used`` slots count.
+
+    Args:
+        begins: the first slot of each sequence that is real.
+        turns: sines and cosines of rotary positions, ``n d_head``; no rows where there are none.
+    """
+    n = len(x)
+    counts = np.array([make.n_heads, make.n_kv_heads, make.norm_first, ACTIVATIONS.index(make.activation), used])
+    n_weights = weights.heads.size + weights.output.size + weights.rise.size + weights.fall.size
+
+    def run(low: int, high: int) -> None:
+        for first in range(low, high, ROWS):
+            _step(x, *weights, cache, begins, turns, counts, first, min(first + ROWS, high))
+
+    in_row_blocks(run, n, n * n_weights)
+
+
+@compiled(
+    "2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "f6", "i1", "2", "i1", "i", "i", fastmath=SUMS
+)  # fmt: skip
+def _step(
+    x: Any, heads: Any, heads_bias: Any, output: Any, output_bias: Any, rise: Any, rise_bias: Any, fall: Any,
+    fall_bias: Any, norms: Any, eps: Any, cache: Any, begins: Any, turns: Any, counts: Any, low: Any, high: Any,
+) -> None:  # fmt: skip
+    """The rows from ``low`` to ``high`` alone."""
+    n_heads, n_kv_heads, pre, activation, used = counts[0], counts[1], counts[2] == 1, counts[3], counts[4]
+    n, d = high - low, x.shape[1]
+    d_head = cache.shape[5]
+    seen, found = np.empty((n, d), np.float32), np.empty((n, d), np.float32)
+    projected = np.empty((n, heads_bias.shape[1]), np.float32)
+    added = np.empty((n, output_bias.shape[1]), np.float32)
+    fed = np.empty((n, rise_bias.shape[1]), np.float32)
+    tail = np.empty((2, rise_bias.shape[1]), np.float32)
+    scores = np.empty((2, used), np.float32)
+    here = x[low:high]
+    for layer in range(heads.shape[0]):
+        norm = norms[layer]
+        if pre:
+            _normalise(here, norm[0], norm[1], eps[layer, 0], seen)
+        else:
+            seen[:] = here
+        _map(seen, heads[layer], heads_bias[layer], projected)
+        if turns.shape[0]:
+            for r in range(n):
+                _turn(projected[r, : (n_heads + n_kv_heads) * d_head], turns[low + r])
+        for r in range(n):
+            _remember(projected[r, n_heads * d_head :], cache[layer, 0, low + r], cache[layer, 1, low + r], used - 1)
+            _look(
+                projected[r], cache[layer, 0, low + r], cache[layer, 1, low + r], begins[low + r], used, n_heads,
+                scores, found[r],
+            )  # fmt: skip
+        _map(found, output[layer], output_bias[layer], added)
+        _add(added, here)
+        if pre:
+            _normalise(here, norm[2], norm[3], eps[layer, 1], seen)
+        else:
+            _normalise(here, norm[0], norm[1], eps[layer, 0], seen)
+            here[:] = seen
+        _map(seen, rise[layer], rise_bias[layer], fed)
+        _activate(fed, activation, tail)
+        _map(fed, fall[layer], fall_bias[layer], added)
+        _add(added, here)
+        if not pre:
+            _normalise(here, norm[2], norm[3], eps[layer, 1], seen)
+            here[:] = seen
+
+
+@called()
+def _map(x: Any, panels: Any, bias: Any, y: Any) -> None:
+    for r in range(y.shape[0]):
+        y[r] = bias
+    add_product(x, panels, y, 0, panels.shape[0])
+
+
+@called()
+def _add(added: Any, x: Any) -> None:
+    for r in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            x[r, j] += added[r, j]
+
+
+@called(SUMS)
+def _normalise(x: Any, weight: Any, bias: Any, eps: Any, y: Any) -> None:
+    n, d = x.shape
+    for r in range(n):
+        total = np.float32(0)
+        for j in range(d):
+            total += x[r, j]
+        mean = total / np.float32(d)
+        square = np.float32(0)
+        for j in range(d):
+            square += (x[r, j] - mean) * (x[r, j] - mean)
+        scale = ONE / np.sqrt(square / np.float32(d) + eps)
+        for j in range(d):
+            y[r, j] = (x[r, j] - mean) * scale * weight[j] + bias[j]
+
+
+@called()
+def _turn(heads: Any, turns: Any) -> None:
+    """Turn every pair of neighbouring features by the angle of its place in a head."""
+    half = turns.shape[0] // 2
+    for first in range(0, heads.shape[0], 2 * half):
+        for j in range(half):
+            even, odd = heads[first + 2 * j], heads[first + 2 * j + 1]
+            sine, cosine = turns[j], turns[half + j]
+            heads[first + 2 * j] = even * cosine - odd * sine
+            heads[first + 2 * j + 1] = even * sine + odd * cosine
+
+
+@called()
+def _remember(made: Any, keys: Any, values: Any, slot: Any) -> None:
+    """Write the keys and values of a position into its slot."""
+    n_kv_heads, _, d_head = keys.shape
+    for g in range(n_kv_heads):
+        for j in range(d_head):
+            keys[g, slot, j] = made[g * d_head + j]
+            values[g, slot, j] = made[(n_kv_heads + g) * d_head + j]
+
+
+@called(SUMS)
+def _look(queries: Any, keys: Any, values: Any, begin: Any, used: Any, n_heads: Any, room_for: Any, found: Any) -> None:
+    """What the heads of one sequence find among the slots from ``begin`` to ``used``.
+
+    What the next head will read is fetched in the meantime: it lies a whole room further on.
+    """
+    n_kv_heads, room, d_head = keys.shape
+    scores, weights = room_for[0], room_for[1]
+    scale = ONE / np.sqrt(np.float32(d_head))
+    for h in range(n_heads):
+        query = queries[h * d_head : (h + 1) * d_head]
+        key, value = keys[h * n_kv_heads // n_heads], values[h * n_kv_heads // n_heads]
+        here = found[h * d_head : (h + 1) * d_head]
+        here[:] = ZERO
+        _score(query, key, begin, used, room * d_head, scores)
+        most = scores[begin]
+        for s in range(begin, used):
+            scores[s] *= scale
+            most = max(most, scores[s])
+        exp_less(scores[begin:used], most, weights[begin:used])
+        mass = ZERO
+        for s in range(begin, used):
+            mass += weights[s]
+        _gather(weights, value, begin, used, room * d_head, here)
+        for j in range(d_head):
+            here[j] /= mass
+
+
+@called(SUMS)
+def _score(query: Any, key: Any, begin: Any, used: Any, ahead: Any, scores: Any) -> None:
+    """The products of a query with keys, four at a time: sums that do not wait for each other."""
+    d_head = query.shape[0]
+    s = begin
+    while s + 4 <= used:
+        a, b, c, e = ZERO, ZERO, ZERO, ZERO
+        for line in range(s * d_head, (s + 4) * d_head, LINE):
+            prefetch(key, np.uint64(line + ahead))
+        for j in range(d_head):
+            a += query[j] * key[s, j]
+            b += query[j] * key[s + 1, j]
+            c += query[j] * key[s + 2, j]
+            e += query[j] * key[s + 3, j]
+        scores[s], scores[s + 1], scores[s + 2], scores[s + 3] = a, b, c, e
+        s += 4
+    for last in range(s, used):
+        a = ZERO
+        for j in range(d_head):
+            a += query[j] * key[last, j]
+        scores[last] = a
+
+
+@called(SUMS)
+def _gather(weights: Any, value: Any, begin: Any, used: Any, ahead: Any, here: Any) -> None:
+    """The weighted sum of values, four at a time: each sum is fetched and put back a quarter as often."""
+    d_head = here.shape[0]
+    s = begin
+    while s + 4 <= used:
+        a, b, c, e = weights[s], weights[s + 1], weights[s + 2], weights[s + 3]
+        for line in range(s * d_head, (s + 4) * d_head, LINE):
+            prefetch(value, np.uint64(line + ahead))
+        for j in range(d_head):
+            here[j] += a * value[s, j] + b * value[s + 1, j] + c * value[s + 2, j] + e * value[s + 3, j]
+        s += 4
+    for last in range(s, used):
+        for j in range(d_head):
+            here[j] += weights[last] * value[last, j]
+
+
+@called(SUMS)
+def _activate(x: Any, activation: Any, room_for: Any) -> None:
+    # Loops over numbers that are read and written in one array are not turned into vector instructions where the
+    # compiler sees two names for it: so the exponentials have a place of their own.
+    exponent, tail = room_for[0], room_for[1]
+    for r in range(x.shape[0]):
+        row = x[r]
+        if activation == 1:
+            for j in range(row.shape[0]):
+                row[j] = max(row[j], ZERO)
+        elif activation == 2:
+            for j in range(row.shape[0]):
+                exponent[j] = -HALF * row[j] * row[j]
+            exp_less(exponent, ZERO, tail)
+            for j in range(row.shape[0]):
+                z = abs(row[j])
+                t = ONE / (ONE + SLOPE * z)
+                q = (((((((Q8 * t + Q7) * t + Q6) * t + Q5) * t + Q4) * t + Q3) * t + Q2) * t + Q1) * t + Q0
+                row[j] = max(row[j], ZERO) - z * (HALF * tail[j] * t * q)
+        elif activation == 3:
+            for j in range(row.shape[0]):
+                exponent[j] = -abs(row[j])
+            exp_less(exponent, ZERO, tail)
+            for j in range(row.shape[0]):
+                row[j] *= (ONE if row[j] > ZERO else tail[j]) / (ONE + tail[j])
+
+
+def stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays of one shape in single precision, one after another."""
+    return np.ascontiguousarray(np.stack(arrays), np.float32)
+
+
+def as_wide_as_panels(bias: np.ndarray) -> np.ndarray:
+    """A bias with zeros up to a whole number of panels."""
+    return np.pad(bias, (0, widened(len(bias)) - len(bias)))

@@ -1,0 +1,135 @@
+"""The compiled step of a Transformer: the same as the plain form, for every make, batch and history."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from catena.encoders.build import build_causal
+from catena.encoders.settings import TransformerSettings
+from catena.encoders.transformer import Transformer
+from catena.encoders.transformer_step import COMPILED, CompiledPlan, FlatPlan, plan_of
+
+CLOSE = {"rtol": 1e-4, "atol": 2e-5}
+
+
+def encoder(**options: object) -> Transformer:
+    small = {"d": 24, "n_heads": 4, "n_layers": 2, "d_feed": 44, "max_length": 40, "causal": True}
+    torch.manual_seed(3)
+    built = build_causal(TransformerSettings(**{**small, **options}), 24)
+    assert isinstance(built, Transformer)
+    for p in built.parameters():  # biases and norms too
+        p.data += 0.1 * torch.randn_like(p)
+    return built.eval()
+
+
+@torch.no_grad()
+def steps(model: Transformer, x: Tensor) -> Tensor:
+    state, found = model.begin(len(x), x.device, x.dtype), []
+    for i in range(x.shape[1]):
+        y, state = model.continue_(x[:, i : i + 1], state)
+        found.append(y)
+    return torch.cat(found, dim=1)
+
+
+@pytest.mark.parametrize(
+    ("norm", "positions", "n_kv_heads", "activation"),
+    [
+        *product(("pre", "post"), ("rotary", "learned"), (4, 2), ("gelu",)),
+        ("pre", "none", 1, "relu"),
+        ("pre", "sinusoidal", 4, "swish"),
+        ("post", "none", 4, "identity"),
+    ],
+)
+def test_compiled_steps_equal_one_pass(norm: str, positions: str, n_kv_heads: int, activation: str) -> None:
+    model = encoder(norm=norm, positions=positions, n_kv_heads=n_kv_heads, activation=activation)
+    x = 2 * torch.randn(3, 9, 24)
+    assert isinstance(model._step_plan(), CompiledPlan)
+    whole = model.double().whole(x.double())
+    torch.testing.assert_close(steps(model.float(), x), whole.float(), **CLOSE)
+
+
+@pytest.mark.parametrize("b", [1, 2, 5, 8, 15, 37])
+def test_batches_of_every_size(b: int) -> None:
+    model, x = encoder(positions="rotary"), torch.randn(b, 5, 24)
+    torch.testing.assert_close(steps(model, x), model.whole(x).detach(), **CLOSE)
+
+
+@torch.no_grad()
+def test_sequences_of_different_lengths_step_together() -> None:
+    model = encoder(positions="rotary", n_kv_heads=2)
+    x = torch.randn(3, 8, 24)
+    whole = model.whole(x)
+    states = []
+    for row, t in enumerate((5, 2, 4)):
+        states.append(model.continue_(x[row : row + 1, :t], model.begin(1, x.device, x.dtype))[1])
+    state = model.join(states)
+    assert state.begins is not None
+    for i in range(3):
+        now = torch.stack([x[row, t + i] for row, t in enumerate((5, 2, 4))])
+        y, state = model.continue_(now[:, None], state)
+        wanted = torch.stack([whole[row, t + i] for row, t in enumerate((5, 2, 4))])
+        torch.testing.assert_close(y[:, 0], wanted, **CLOSE)
+
+
+@torch.no_grad()
+def test_a_state_may_be_gone_on_from_twice_and_its_rows_taken() -> None:
+    model, x = encoder(), torch.randn(2, 6, 24)
+    whole = model.whole(x)
+    _, state = model.continue_(x[:, :4], model.begin(2, x.device, x.dtype))
+    model.continue_(torch.randn(2, 1, 24), state)
+    rows = torch.tensor([1, 0, 1])
+    _, chosen = model.continue_(x[rows, 4:5], model.select(state, rows))
+    torch.testing.assert_close(model.continue_(x[rows, 5:], chosen)[0], whole[rows, 5:], **CLOSE)
+
+
+def test_weights_that_change_are_seen() -> None:
+    model, x = encoder(), torch.randn(2, 3, 24)
+    before = steps(model, x)
+    with torch.no_grad():
+        model.layers[1].feed[3].weight.mul_(2.0)
+    torch.testing.assert_close(steps(model, x), model.whole(x).detach(), **CLOSE)
+    assert not torch.allclose(steps(model, x), before)
+
+
+def test_the_vectors_that_are_given_stay_as_they_were() -> None:
+    model, x = encoder(positions="none"), torch.randn(2, 1, 24)
+    kept = x.clone()
+    steps(model, x)
+    assert torch.equal(x, kept)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "softplus"])
+def test_other_activations_and_other_numbers_are_left_to_torch(activation: str) -> None:
+    assert isinstance(encoder(activation=activation)._step_plan(), FlatPlan)
+    assert isinstance(encoder().double()._step_plan(), FlatPlan)
+    rough = encoder()
+    for layer in rough.layers:
+        layer.feed[1] = nn.GELU(approximate="tanh")
+    assert isinstance(plan_of(list(rough.layers)), FlatPlan)
+
+
+@torch.no_grad()
+def test_a_single_layer_knows_far_tails_of_its_activation() -> None:
+    """x Φ(x) is exact to single precision on both sides of zero, where the curve is nearly flat too."""
+    model = encoder(n_layers=1, positions="none", norm="pre", activation="gelu")
+    layer = model.layers[0]
+    layer.attention.output.weight.zero_()
+    layer.attention.output.bias.zero_()
+    layer.feed_norm.weight.zero_()
+    layer.feed_norm.bias.zero_()
+    layer.feed[0].weight.zero_()
+    for low in torch.linspace(-9, 9, 19):
+        layer.feed[0].bias.copy_(torch.linspace(float(low) - 0.5, float(low) + 0.5, 44))
+        layer.feed[3].weight.copy_(torch.eye(24, 44))
+        layer.feed[3].bias.zero_()
+        x = torch.zeros(1, 24)
+        cache = model.begin(1, x.device, x.dtype).grown(1)
+        found = CompiledPlan([layer]).step(x, cache)[0]
+        exact = layer.feed[0].bias.double()[:24]
+        wanted = exact * torch.erfc(-exact / 2**0.5) / 2
+        torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-30)
+    assert COMPILED[nn.GELU] == "gelu"
