@@ -1,0 +1,182 @@
+"""A trained classifier of trees: answers for trees and texts, what is written, scores of a file, pictures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import catena
+from catena.data.readers.brackets import parse, read, to_text
+from catena.errors import ConfigError, DataError, FormatError
+from catena.tasks.application import Asking
+from catena.tasks.classify.application import ClassifyApplication
+from catena.tasks.classify.estimator import TextClassifier
+from catena.tasks.classify.trees.predictor import TreePredictor
+from catena.training.report import SilentReporter
+from tests.tasks.classify.trees.helpers import MODELS, TREEBANK, tree_config, treebank
+
+
+def trained(folder: Path, model: str = "tree_lstm", **options: str) -> TreePredictor:
+    config = tree_config(folder, {**MODELS[model], **options}, training={"max_epochs": 25, "eval_every": 10_000})
+    found = ClassifyApplication().train(config, folder / "run", SilentReporter())
+    assert found.test_scores == pytest.approx(found.scores)
+    return catena.load(found.folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory: pytest.TempPathFactory) -> TreePredictor:
+    return trained(tmp_path_factory.mktemp("trees"))
+
+
+TREE = "(x (x a) (x (x lovely) (x film)))"
+
+
+def test_a_tree_gets_a_class_at_every_node(predictor: TreePredictor) -> None:
+    (found,) = predictor.predict([TREE])
+    assert to_text(found.tree) == "(4 (2 a) (4 (4 lovely) (2 film)))"
+    assert found.label == str(found) == "4"
+    assert [label for label, _ in found.nodes] == ["4", "2", "4", "4", "2"]
+    assert sum(found.probabilities.values()) == pytest.approx(1.0)
+    assert found.probability == found.probabilities["4"] == max(found.probabilities.values())
+
+
+def test_trees_and_their_brackets_are_the_same_and_labels_are_not_read(predictor: TreePredictor) -> None:
+    a, b, c = predictor.predict([TREE, parse(TREE), TREE.replace("x ", "0 ")])
+    assert to_text(a.tree) == to_text(b.tree) == to_text(c.tree)
+    assert a.probabilities == pytest.approx(b.probabilities, abs=1e-5)
+    assert a.probabilities == pytest.approx(c.probabilities, abs=1e-5)
+
+
+def test_many_at_once_equal_one_by_one_and_a_stream(predictor: TreePredictor) -> None:
+    items = TREEBANK.splitlines() * 2
+    at_once = predictor.predict(items)
+    for item, found in zip(items, at_once, strict=True):
+        (alone,) = predictor.predict([item])
+        assert to_text(alone.tree) == to_text(found.tree)
+        assert [p for _, p in alone.nodes] == pytest.approx([p for _, p in found.nodes], abs=1e-5)
+    assert [p.nodes for p in predictor.predict_stream(iter(items))] == [p.nodes for p in at_once]
+    assert predictor.predict([]) == []
+
+
+def test_a_text_without_a_tree_is_refused_with_a_sentence(predictor: TreePredictor, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="input:2 has no tree: 'a lovely film'; this model reads trees in brackets"):
+        predictor.predict([TREE, "a lovely film"])
+    with pytest.raises(DataError, match="holds no trees; this model reads trees"):
+        list(predictor.read_inputs(Path(treebank(tmp_path, "a lovely film\nit is bad\n", "plain.txt"))))
+    with pytest.raises(FormatError, match="input:1:1 opens a tree that is not closed: 1 bracket is missing"):
+        predictor.predict(["(x (x a) (x film)"])
+    with pytest.raises(DataError, match="predict takes a list of trees"):
+        predictor.predict(TREE)
+
+
+def test_a_text_is_read_as_a_right_branching_tree_if_the_model_says_so(tmp_path: Path) -> None:
+    predictor = trained(tmp_path, without_tree="right")
+    text, tree = predictor.predict(["it is not bad", "(x (x it) (x (x is) (x (x not) (x bad))))"])
+    assert text.probabilities == pytest.approx(tree.probabilities, abs=1e-5)
+    assert to_text(text.tree) == to_text(tree.tree)
+    assert list(predictor.read_inputs(Path(treebank(tmp_path, "it is bad\n", "plain.txt")))) == ["it is bad"]
+    assert predictor.predict([""])[0].label in predictor.labels
+
+
+def test_what_is_written(predictor: TreePredictor) -> None:
+    (found,) = predictor.predict([TREE])
+    assert predictor.write(found, TREE, "text") == "4"
+    assert predictor.write(found, TREE, "brackets") == "(4 (2 a) (4 (4 lovely) (2 film)))"
+    assert predictor.write(found, TREE, "tsv") == f"4\t{found.probability:.4f}\ta lovely film"
+    row = json.loads(predictor.write(found, TREE, "jsonl"))
+    assert row["text"] == "a lovely film"
+    assert row["label"] == "4"
+    assert row["tree"] == "(4 (2 a) (4 (4 lovely) (2 film)))"
+    assert [label for label, _ in row["nodes"]] == ["4", "2", "4", "4", "2"]
+    assert next(iter(row["probabilities"])) == "4"
+
+
+def test_only_confidences_can_be_asked_for(predictor: TreePredictor) -> None:
+    predictor.predict([TREE], Asking(confidence=True))
+    with pytest.raises(DataError, match="cannot be asked for --nbest"):
+        predictor.predict([TREE], Asking(nbest=2))
+
+
+def test_the_nodes_of_a_chain_share_an_answer_and_come_back_as_they_were(tmp_path: Path) -> None:
+    predictor = trained(tmp_path, "rntn")
+    (found,) = predictor.predict(["(S (NP (DT a)) (VP (X (V lovely)) (Y (Z film)) (W film)))"])
+    labels = [label for label, _ in found.nodes]
+    assert [node.label for node in _preorder(found.tree)] == labels
+    assert labels[1] == labels[2]
+    assert labels[4] == labels[5]
+    assert labels[6] == labels[7]
+    assert found.tree.words() == ("a", "lovely", "film", "film")
+    assert len(found.tree.children[1].children) == 3
+
+
+def _preorder(tree: object) -> list[object]:
+    return [tree, *(node for child in tree.children for node in _preorder(child))]  # type: ignore[attr-defined]
+
+
+def test_a_labelled_file_is_scored_at_roots_and_at_nodes(predictor: TreePredictor, tmp_path: Path) -> None:
+    path = Path(treebank(tmp_path))
+    report = predictor.evaluate(path)
+    trees = list(read(path))
+    guesses = predictor.predict(trees)
+    pairs = [
+        (node.label, guess.label)  # type: ignore[attr-defined]
+        for tree, found in zip(trees, guesses, strict=True)
+        for node, guess in zip(_preorder(tree), _preorder(found.tree), strict=True)
+    ]
+    assert report.scores["node_accuracy"] == pytest.approx(np.mean([a == b for a, b in pairs]))
+    roots = [(tree.label, found.label) for tree, found in zip(trees, guesses, strict=True)]
+    assert report.scores["accuracy"] == pytest.approx(np.mean([a == b for a, b in roots]))
+    assert report.signatures["accuracy"] == "accuracy|nodes:root|n=8"
+    assert report.signatures["binary_accuracy"] == "accuracy|nodes:root|negative/positive|n=6"
+    assert report.lines[0].startswith("read 8; used 8")
+    answers = predictor.answers(path)
+    assert answers.right == [(label,) for label, _ in roots]
+    assert answers.given == [(label,) for _, label in roots]
+
+
+def test_a_label_that_the_model_does_not_know_is_told_with_its_place(predictor: TreePredictor, tmp_path: Path) -> None:
+    path = Path(treebank(tmp_path, "(2 (2 a) (2 film))\n(5 (2 a) (5 film))\n"))
+    with pytest.raises(DataError, match=r"trees.txt:2: '5' is not one of the 5 labels .*model.nodes = 'root'"):
+        predictor.evaluate(path)
+
+
+def test_pictures_show_the_classes_and_mark_those_that_differ(predictor: TreePredictor) -> None:
+    plain = predictor.picture(TREE)
+    assert plain.svg.count(">4<") == 3
+    assert "not in the reference" not in plain.svg
+    wrong = predictor.picture("(1 (2 a) (4 (4 lovely) (2 film)))")
+    assert wrong.svg.count("not in the reference") >= 1
+    assert "lovely" in predictor.sketch(TREE)
+
+
+def test_going_on_from_an_older_run_keeps_words_and_classes(tmp_path: Path) -> None:
+    first = trained(tmp_path)
+    more = treebank(tmp_path, "(3 (2 the) (3 (3 good) (2 plot)))\n(1 (2 the) (1 (1 bad) (2 plot)))\n", "more.txt")
+    config = tree_config(tmp_path, MODELS["tree_lstm"], data={"train": [more]}, training={"max_epochs": 1})
+    found = ClassifyApplication().train(config, tmp_path / "more", SilentReporter(), start_from=tmp_path / "run")
+    second = catena.load(found.folder, device="cpu")
+    assert second.labels == first.labels
+    assert second.encoding.vocabulary == first.encoding.vocabulary
+
+
+def test_word_vectors_of_a_file_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "vectors.txt").write_text("2 3\nlovely 1 2 3\nfilm 4 5 6\n", encoding="utf-8")
+    embedding = {"d": 3, "mode": "static", "vectors": str(tmp_path / "vectors.txt")}
+    config = tree_config(tmp_path, {**MODELS["tree_lstm"], "embedding": embedding}, training={"max_epochs": 1})
+    found = ClassifyApplication().train(config, tmp_path / "run", SilentReporter())
+    loaded = catena.load(found.folder, device="cpu")
+    row = loaded.encoding.vocabulary.ids(["film"])[0]
+    assert loaded.model.embedding.weight[row].tolist() == [4.0, 5.0, 6.0]
+
+
+def test_it_says_what_it_is(predictor: TreePredictor) -> None:
+    lines = predictor.describe(5)
+    assert lines[0].startswith("a classifier of trees of kind tree_lstm: 5 classes")
+
+
+def test_the_estimator_of_texts_refuses_trees() -> None:
+    with pytest.raises(ConfigError, match="a model of kind 'rntn' reads trees"):
+        TextClassifier("rntn").fit(["a", "b"], ["x", "y"])

@@ -1,0 +1,59 @@
+"""Accuracies at roots and at all nodes, in all classes and in two, counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from catena.data.vocabulary import Labels
+from catena.errors import ConfigError
+from catena.tasks.classify.trees.scoring import JudgedNodes, sides_of, tree_report, tree_scores, tree_signatures
+
+STANFORD = Labels(["0", "1", "2", "3", "4"])
+ROWS = [  # right class, is a root, probabilities of the five classes
+    (4, True, [0.0, 0.0, 0.1, 0.2, 0.7]),  # right in both
+    (3, False, [0.0, 0.0, 0.1, 0.2, 0.7]),  # wrong of five, right of two
+    (1, True, [0.2, 0.1, 0.6, 0.05, 0.05]),  # neutral is the best of five, but negative is before positive
+    (0, False, [0.1, 0.1, 0.1, 0.3, 0.4]),  # wrong in both
+    (2, True, [0.1, 0.1, 0.6, 0.1, 0.1]),  # right of five, not asked of two
+    (1, False, [0.0, 0.3, 0.4, 0.3, 0.0]),  # a tie of two sides goes to the first
+]
+
+
+def judged() -> JudgedNodes:
+    with np.errstate(divide="ignore"):
+        log_probs = np.log(np.array([row[2] for row in ROWS]) + 1e-300)
+    return JudgedNodes(log_probs, np.array([row[0] for row in ROWS]), np.array([row[1] for row in ROWS]), "read 3")
+
+
+def test_the_four_accuracies() -> None:
+    sides = sides_of((), STANFORD)
+    scores = tree_scores(judged(), sides)
+    assert scores["accuracy"] == pytest.approx(2 / 3)
+    assert scores["node_accuracy"] == pytest.approx(2 / 6)
+    assert scores["binary_accuracy"] == pytest.approx(2 / 2)
+    assert scores["binary_node_accuracy"] == pytest.approx(4 / 5)
+    assert tree_signatures(judged(), sides)["binary_node_accuracy"] == "accuracy|nodes:all|negative/positive|n=5"
+    lines = tree_report(judged(), sides, STANFORD)
+    assert lines[0] == "read 3"
+    assert lines[1].startswith("accuracy (at the root) 0.6667 (95 % interval")
+    assert lines[4].startswith("binary_node_accuracy (of two, at all nodes) 0.8000")
+
+
+def test_sides_are_those_of_the_config_or_of_the_stanford_trees_or_none() -> None:
+    assert sides_of((), Labels(["a", "b"])) is None
+    assert "binary_accuracy" not in tree_scores(judged(), None)
+    own = sides_of(("no=minus", "yes=plus", "never=minus"), Labels(["maybe", "never", "no", "yes"]))
+    assert own is not None
+    assert own.names == ("minus", "plus")
+    assert own.classes == ((2, 1), (3,))
+    with pytest.raises(ConfigError, match=r"evaluation.binary names the class 'yess', .* did you mean 'yes'"):
+        sides_of(("yess=a", "no=b"), Labels(["no", "yes"]))
+
+
+def test_where_no_root_has_a_class_only_nodes_are_counted() -> None:
+    nodes = judged()
+    without = JudgedNodes(nodes.log_probs, nodes.labels, np.zeros(len(nodes.labels), bool), "read 3")
+    assert set(tree_scores(without, None)) == {"node_accuracy"}
+    assert set(tree_signatures(without, None)) == {"node_accuracy"}
+    assert len(tree_report(without, None, STANFORD)) == 2

@@ -1,0 +1,179 @@
+"""Training on trees: which nodes count, the loss by its definition, every kind of model learns, killed and resumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from catena.data.readers.brackets import parse
+from catena.errors import ConfigError, DataError
+from catena.tasks.classify.trees.batch import NO_LABEL
+from catena.training.loop import train
+from catena.training.report import SilentReporter
+from tests.laws.resume_laws import killed_anywhere_ends_the_same
+from tests.tasks.classify.helpers import config_of
+from tests.tasks.classify.trees.helpers import MODELS, TREEBANK, tree_config, tree_task, treebank
+
+LSTM = MODELS["tree_lstm"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_kind_learns_a_small_treebank_by_heart(model: str, tmp_path: Path) -> None:
+    task = tree_task(tree_config(tmp_path, MODELS[model], training={"max_epochs": 40, "eval_every": 10_000}))
+    train(task, task.config.training, None, task.randomness, SilentReporter())
+    task.model.eval()
+    scores = task.evaluate().scores
+    assert scores["accuracy"] == 1.0
+    assert scores["node_accuracy"] > 0.95
+    assert task.test_scores() == pytest.approx(scores)
+
+
+def test_the_loss_is_the_mean_over_all_labelled_nodes(tmp_path: Path) -> None:
+    task = tree_task(tree_config(tmp_path, LSTM, data={"relabel": ["2="]}, batches={"batch_size": 20}))
+    batch = task.epoch(1).batch(0)
+    output = task.loss(batch)
+    # The classes are those of the nodes that are not neutral, each scored alone in a batch of its tree.
+    total, n = 0.0, 0
+    trees = task.data.trees
+    for row in task.data.train:
+        own = trees.batch(np.array([row]), "all", torch.device("cpu"))
+        log_probs = task.model(own).log_softmax(-1)
+        for i, label in enumerate(own.labels.tolist()):
+            if label != NO_LABEL:
+                total, n = total - log_probs[i, label].item(), n + 1
+    labels = [part.split()[0] for part in TREEBANK.replace(")", " ").split("(")[1:]]
+    assert output.items == n == sum(label != "2" for label in labels)
+    assert output.total.item() == pytest.approx(total / n, abs=1e-6)
+
+
+def test_the_loss_of_the_root_alone(tmp_path: Path) -> None:
+    text = "(pos (S (NP dogs) (VP bark)))\n(neg (S (NP cats) (VP bite)))\n"
+    task = tree_task(tree_config(tmp_path, {**LSTM, "nodes": "root"}, text))
+    assert task.data.names.names == ("neg", "pos")
+    assert task.loss(task.epoch(1).batch(0)).items == 2
+    assert set(task.evaluate().scores) == {"accuracy", "node_accuracy", "macro_f1", "log_loss"}
+
+
+def test_options_of_the_loss_count_for_nodes(tmp_path: Path) -> None:
+    plain = tree_task(tree_config(tmp_path, LSTM, batches={"batch_size": 20}))
+    others: list[dict[str, Any]] = [{"kind": "hinge"}, {"label_smoothing": 0.2}, {"class_weights": "balanced"}]
+    values = []
+    for loss in others:
+        other = tree_task(tree_config(tmp_path, LSTM, loss=loss, batches={"batch_size": 20}))
+        other.model.load_state_dict(plain.model.state_dict())
+        values.append(other.loss(other.epoch(1).batch(0)).total.item())
+    values.append(plain.loss(plain.epoch(1).batch(0)).total.item())
+    assert len({round(value, 5) for value in values}) == 4
+
+
+def test_trees_without_a_class_are_dropped_and_long_ones_are_not_trained_on(tmp_path: Path) -> None:
+    path = treebank(tmp_path, TREEBANK + "(2 (2 the) (2 the))\n", "more.txt")
+    config = tree_config(tmp_path, LSTM, data={"train": [path], "relabel": ["2="], "max_length": 3})
+    task = tree_task(config)
+    reasons = [dropped.reason for dropped in task.data.tally.dropped]
+    assert sorted(reasons) == sorted(
+        ["longer than max_length=3"] * 2 + ["without a label"] * 3 + ["without a label"] * 2 + ["without a label"] * 2
+    )
+    assert len(task.data.train) == 4
+    assert len(task.data.dev) == 6
+
+
+def test_dev_is_held_out_of_train_if_there_is_none(tmp_path: Path) -> None:
+    config = tree_config(tmp_path, LSTM, TREEBANK * 3, data={"dev": None, "test": None, "dev_share": 0.25})
+    task = tree_task(config)
+    assert (len(task.data.train), len(task.data.dev), len(task.data.test)) == (18, 6, 0)
+    assert task.test_scores() == {}
+
+
+def test_words_that_are_not_in_train_are_unknown_and_case_is_folded_if_asked(tmp_path: Path) -> None:
+    dev = treebank(tmp_path, "(4 (2 A) (4 (4 splendid) (2 Film)))\n", "dev.txt")
+    task = tree_task(tree_config(tmp_path, LSTM, data={"dev": dev}))
+    row = task.data.dev[0]
+    words = task.data.trees.words[task.data.trees.forest.nodes_of(np.array([row]))]
+    names = [task.data.encoding.name(int(i)) for i in words if i]
+    assert names == ["a", "<unk>", "film"]
+
+
+def test_a_leaf_is_one_token_however_the_tokeniser_would_cut_it(tmp_path: Path) -> None:
+    text = TREEBANK + "(3 (2 do-it-now!) (3 (2 $5) (3 don't)))\n"
+    task = tree_task(
+        tree_config(tmp_path, LSTM, text, tokenizer={"kind": "words", "lowercase": True, "hyphens": "split"})
+    )
+    symbols = task.data.encoding.vocabulary.symbols
+    assert "do-it-now!" in symbols
+    assert "don't" in symbols
+
+
+def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    model = {**LSTM, "dropout_hidden": 0.3, "dropout_input": 0.3, "encoder": {"d": 7, "dropout": 0.2}}
+    config = tree_config(tmp_path, model, training={"max_epochs": 3})
+    killed_anywhere_ends_the_same(lambda: tree_task(config), config.training, tmp_path / "runs", kills=[1, 4])
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"data": {"phrases": True}}, "data.phrases makes texts of nodes"),
+        (
+            {"data": {"several_labels": True}},
+            "data.several_labels is for models on texts, and model",
+        ),
+        ({"bagging": {"members": 3}}, "bagging.members is for models on texts"),
+        ({"loss": {"adversarial": 0.1}}, "loss.adversarial is for models on texts"),
+        ({"loss": {"sparsity": 0.1}}, "loss.sparsity is for models on texts"),
+        ({"pretrained": "runs/lm"}, "pretrained is for models on texts"),
+        ({"tokenizer": {"kind": "characters"}}, "tokenizer.kind = 'characters' would cut them"),
+        ({"training": {"metric": "node_acuracy"}}, "did you mean 'node_accuracy'"),
+        ({"evaluation": {"binary": ["a=b"]}}, "evaluation.binary must have two sides, and has b"),
+        ({"evaluation": {"binary": ["a"]}}, "evaluation.binary takes pairs as class=side, and 'a' has no ="),
+        (
+            {"model": {"kind": "cnn"}, "evaluation": {"binary": ["a=b", "c=d"]}},
+            "evaluation.binary is for models on",
+        ),
+        ({"model": {"kind": "tree_lstm", "encoder": {"children": "summed", "most": 3}}}, "most = 3 is for children ="),
+    ],
+)
+def test_settings_that_do_not_go_together_are_told(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        config_of({"model": {"kind": "tree_lstm"}, **values})
+
+
+def test_what_is_no_treebank_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"texts.txt holds no trees .* set model.without_tree = 'right'"):
+        tree_task(tree_config(tmp_path, LSTM, data={"dev": treebank(tmp_path, "pos\tgood\nneg\tbad\n", "texts.txt")}))
+    with pytest.raises(DataError, match="has only the label '2' at the nodes of the trees"):
+        tree_task(tree_config(tmp_path, LSTM, "(2 (2 a) (2 b))\n"))
+    with pytest.raises(DataError, match="no tree is left to train on"):
+        tree_task(tree_config(tmp_path, LSTM, data={"relabel": [f"{i}=" for i in range(5)]}))
+
+
+def test_texts_become_right_branching_trees_if_asked(tmp_path: Path) -> None:
+    path = treebank(tmp_path, "pos\ta good film\nneg\ta bad film\npos\tgood\nneg\tbad\n" * 5, "texts.tsv")
+    config = tree_config(tmp_path, {**LSTM, "without_tree": "right"}, data={"train": [path], "dev": path, "test": None})
+    task = tree_task(config)
+    assert task.data.trees.forest.heights.max() == 2
+    assert task.loss(task.epoch(1).batch(0)).items == 3
+    train(task, config.training, None, task.randomness, SilentReporter())
+    task.model.eval()
+    assert task.evaluate().scores["accuracy"] == 1.0
+
+
+def test_samples_show_text_guess_and_right_class(tmp_path: Path) -> None:
+    task = tree_task(tree_config(tmp_path, LSTM))
+    task.model.eval()
+    samples = task.evaluate().samples
+    assert len(samples) == 3
+    assert samples[0].startswith("a lovely film  →  ")
+    assert " ".join(parse(TREEBANK.splitlines()[-1]).words()) in samples[-1]
+    assert all("✓" in line or "✗ (is " in line for line in samples)
+
+
+def test_a_batch_is_described_by_its_trees_nodes_and_levels(tmp_path: Path) -> None:
+    task = tree_task(tree_config(tmp_path, LSTM, batches={"batch_size": 20}))
+    batch = task.epoch(1).batch(0)
+    assert task.describe_batch(batch) == "8 trees, 44 nodes on 4 levels"
+    assert any("8 trees" in line and "44 labelled nodes" in line for line in task.summary())
