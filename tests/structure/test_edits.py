@@ -1,0 +1,189 @@
+"""Sums over all edits: enumeration, closure of cycles, gradients, and the search that knows when it is exact."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from catena.errors import DivergentSumError, ShapeError
+from catena.structure.automaton.build import Arc, from_arcs
+from catena.structure.automaton.distance import total
+from catena.structure.edits import DELETE, INSERT, SUBSTITUTE, EditLattice
+from tests.oracle.transduction import edit_scripts, log_add
+
+V, LENGTHS = 2, (3, 0, 2)
+
+
+def scores(seed: int = 0, insertion: float = -2.5) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    b, t = len(LENGTHS), max(LENGTHS)
+    return [drawn(b, t, V + 1, V), drawn(b, t + 1, V + 1, V) + insertion, drawn(b, t, V + 1), drawn(b, V + 1)]
+
+
+def lattice(seed: int = 0) -> EditLattice:
+    return EditLattice(*scores(seed), torch.tensor(LENGTHS))
+
+
+def weight(edits: EditLattice, r: int, y: tuple[int, ...]) -> float:
+    """log of the summed weights of all ways to write y, by listing them."""
+    ways = []
+    for script in edit_scripts(LENGTHS[r], y):
+        score = 0.0
+        for kind, i, p, q in script:
+            table = {"insert": edits.insert, "substitute": edits.substitute}.get(kind)
+            if table is not None:
+                score += table[r, i, p, q].item()
+            else:
+                score += edits.delete[r, i, p].item() if kind == "delete" else edits.end[r, p].item()
+        ways.append(score)
+    return log_add(ways)
+
+
+def as_rows(y: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+    ids = torch.zeros(len(LENGTHS), max(len(y), 1), dtype=torch.long)
+    ids[:, : len(y)] = torch.tensor(y, dtype=torch.long)
+    return ids, torch.full((len(LENGTHS),), len(y))
+
+
+@pytest.mark.parametrize("y", [(), (1,), (0, 1), (1, 1, 0, 1)])
+def test_the_weight_of_a_target_is_the_sum_over_all_ways_to_write_it(y: tuple[int, ...]) -> None:
+    edits = lattice()
+    found = edits.log_weights(*as_rows(y)).tolist()
+    assert found == pytest.approx([weight(edits, r, y) for r in range(len(LENGTHS))], abs=1e-10)
+
+
+def test_the_weights_of_all_targets_add_up_to_the_partition() -> None:
+    edits = EditLattice(*scores(insertion=-5.0), torch.tensor(LENGTHS))  # long targets weigh next to nothing
+    strings = [y for n in range(8) for y in itertools.product(range(V), repeat=n)]
+    weights = [edits.log_weights(*as_rows(y)).tolist() for y in strings]
+    for log_z, row in zip(edits.log_partition().tolist(), zip(*weights, strict=True), strict=True):
+        assert log_z == pytest.approx(log_add(row), abs=1e-5)
+
+
+def test_the_partition_is_that_of_the_machine_with_cycles() -> None:
+    edits = lattice(3)
+    for r, n in enumerate(LENGTHS):
+        arcs = []
+        for i in range(n + 1):
+            for p in range(V + 1):
+                here = i * (V + 1) + p
+                arcs += [Arc(here, i * (V + 1) + q + 1, 0, q + 1, edits.insert[r, i, p, q].item()) for q in range(V)]
+                if i < n:
+                    there = (i + 1) * (V + 1)
+                    arcs += [Arc(here, there + q + 1, 1, q + 1, edits.substitute[r, i, p, q].item()) for q in range(V)]
+                    arcs.append(Arc(here, there + p, 1, 0, edits.delete[r, i, p].item()))
+        final = {n * (V + 1) + p: edits.end[r, p].item() for p in range(V + 1)}
+        assert edits.log_partition()[r].item() == pytest.approx(float(total(from_arcs(arcs, [0], final))), abs=1e-9)
+
+
+def test_insertions_alone_are_a_geometric_series() -> None:
+    """One symbol, inserted with weight w any number of times into an empty source: Z = 1 / (1 - w)."""
+    w = 0.75
+    insert = torch.full((1, 2, 2, 1), math.log(w), dtype=torch.float64)
+    nothing = torch.zeros(1, 1, 2, 1, dtype=torch.float64)
+    edits = EditLattice(nothing, insert, nothing[..., 0], torch.zeros(1, 2, dtype=torch.float64), torch.tensor([0]))
+    assert edits.log_partition().item() == pytest.approx(-math.log(1 - w), abs=1e-12)
+    n = torch.tensor([7])
+    assert edits.log_prob(torch.zeros(1, 7, dtype=torch.long), n).item() == pytest.approx(math.log((1 - w) * w**7))
+
+
+def test_a_series_that_diverges_is_refused() -> None:
+    insert = torch.full((1, 2, 2, 1), 0.01, dtype=torch.float64)
+    nothing = torch.zeros(1, 1, 2, 1, dtype=torch.float64)
+    edits = EditLattice(nothing, insert, nothing[..., 0], torch.zeros(1, 2, dtype=torch.float64), torch.tensor([1]))
+    with pytest.raises(DivergentSumError, match=r"source 0 diverges.*Lower the scores of insertions"):
+        edits.log_partition()
+    with pytest.raises(DivergentSumError, match="source 0 diverges"):
+        edits.best(0)
+
+
+def test_gradients_are_exact() -> None:
+    tensors = [x.requires_grad_() for x in scores(1, insertion=-3.5)]
+    targets, lengths = torch.tensor([[0, 1, 1], [1, 0, 0], [0, 0, 0]]), torch.tensor([3, 1, 0])
+
+    def log_prob(*given: torch.Tensor) -> torch.Tensor:
+        return EditLattice(*given, torch.tensor(LENGTHS)).log_prob(targets, lengths)
+
+    assert torch.autograd.gradcheck(log_prob, tensors)
+
+
+def test_large_scores_neither_overflow_nor_vanish() -> None:
+    shifted = scores()
+    shifted[0] += 900.0
+    shifted[2] += 900.0
+    plain, moved = lattice(), EditLattice(*shifted, torch.tensor(LENGTHS))
+    by = torch.tensor(LENGTHS) * 900.0  # every symbol of a source is read once
+    assert moved.log_partition().tolist() == pytest.approx((plain.log_partition() + by).tolist(), abs=1e-8)
+    tiny = EditLattice(*[x - 800.0 for x in scores()], torch.tensor(LENGTHS))
+    assert torch.isfinite(tiny.log_partition()).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_search_finds_the_most_probable_targets_and_knows_it(seed: int) -> None:
+    edits = EditLattice(*scores(seed, insertion=-4.0), torch.tensor(LENGTHS))
+    strings = [y for n in range(8) for y in itertools.product(range(V), repeat=n)]
+    for r in range(len(LENGTHS)):
+        log_z = edits.log_partition()[r].item()
+        ranked = sorted(((weight(edits, r, y) - log_z, y) for y in strings if len(y) < 6), reverse=True)[:4]
+        found, sure = edits.best(r, 4, width=64)
+        assert sure
+        assert [y.ids for y in found] == [y for _, y in ranked]
+        assert [y.log_prob for y in found] == pytest.approx([value for value, _ in ranked], abs=1e-9)
+
+
+def test_a_narrow_search_says_that_it_may_have_missed_something() -> None:
+    flat = [torch.zeros_like(x) for x in scores()]
+    flat[1] -= 2.0
+    _, sure = EditLattice(*flat, torch.tensor(LENGTHS)).best(0, 4, width=4)
+    assert not sure
+
+
+def test_the_alignment_is_the_best_way_to_write_a_target() -> None:
+    edits, y = lattice(5), (1, 0, 0)
+    names = {"delete": DELETE, "insert": INSERT, "substitute": SUBSTITUTE}
+    for r in range(len(LENGTHS)):
+        ranked = []
+        for script in edit_scripts(LENGTHS[r], y):
+            score = sum(
+                (edits.delete[r, i, p] if kind == "delete" else getattr(edits, kind)[r, i, p, q]).item()
+                for kind, i, p, q in script
+                if kind != "end"
+            )
+            ranked.append((score, [names[kind] for kind, *_ in script if kind != "end"]))
+        assert edits.align(r, y) == max(ranked)[1]
+
+
+def test_padding_changes_nothing() -> None:
+    edits = lattice()
+    garbage = [x.clone() for x in scores()]
+    garbage[0][2, 2:], garbage[1][2, 3:], garbage[2][2, 2:] = 50.0, 50.0, 50.0
+    other = EditLattice(*garbage, torch.tensor(LENGTHS))
+    assert other.log_partition().tolist() == edits.log_partition().tolist()
+
+
+def test_an_impossible_target_has_no_probability_and_no_gradient() -> None:
+    never = [x.clone() for x in scores()]
+    never[0][..., 1] = never[1][..., 1] = -math.inf
+    tensors = [x.requires_grad_() for x in never]
+    found = EditLattice(*tensors, torch.tensor(LENGTHS)).log_weights(*as_rows((1,)))
+    assert found.tolist() == [-math.inf] * 3
+    assert EditLattice(*tensors, torch.tensor(LENGTHS)).align(0, (1,)) is None
+    EditLattice(*tensors, torch.tensor(LENGTHS)).log_partition().sum().backward()
+    assert all(torch.isfinite(x.grad).all() for x in tensors if x.grad is not None)
+
+
+def test_shapes_that_do_not_fit_are_named() -> None:
+    sub, ins, dele, end = scores()
+    with pytest.raises(ShapeError, match=r"need insertions of the shape \[3, 4, 3, 2\]"):
+        EditLattice(sub, ins[:, :3], dele, end, torch.tensor(LENGTHS))
+    with pytest.raises(ShapeError, match="lengths must be 0 to 3"):
+        EditLattice(sub, ins, dele, end, torch.tensor([4, 0, 0]))
+    with pytest.raises(ShapeError, match="targets must be below 2, but there is 2"):
+        lattice().log_weights(torch.tensor([[2], [0], [0]]), torch.tensor([1, 1, 1]))

@@ -1,0 +1,94 @@
+"""Units by expectation maximisation: every expectation by listing all segmentations."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from catena.errors import DataError, LimitError
+from catena.transduction.alignment import Aligner, Moves, Pairs
+from tests.oracle.transduction import expected_units, segmentations
+
+PAIRS = [([1, 2, 3], [1, 2]), ([2, 2], [2, 1, 1]), ([3], [3]), ([1, 3, 2, 1], [1, 3, 2]), ([2, 3], [2, 3, 1, 1])]
+SHAPES = [
+    Moves(),
+    Moves(both=True, insertions=True),
+    Moves(1, 1, deletions=True, insertions=True),
+    Moves(2, 3, deletions=False),
+]
+
+
+def test_the_pairs_of_sizes_are_those_that_are_allowed() -> None:
+    assert set(Moves().pairs()) == {(1, 1), (1, 2), (2, 1), (1, 0)}
+    assert set(Moves(both=True, deletions=False, insertions=True).pairs()) == {(1, 1), (1, 2), (2, 1), (2, 2), (0, 1)}
+
+
+@pytest.mark.parametrize("moves", SHAPES)
+def test_a_round_is_the_maximum_of_the_expectation_over_all_segmentations(moves: Moves) -> None:
+    aligner = Aligner(Pairs.of(PAIRS), moves)
+    for _ in range(3):
+        before = {unit: aligner.log_probs[place] for place, unit in aligner.units().items()}
+        counts, whole = expected_units(PAIRS, moves.pairs(), lambda unit, known=before: known.get(unit, -math.inf))
+        assert aligner.step() == pytest.approx(whole, abs=1e-9)
+        total = math.fsum(counts.values())
+        after = {unit: math.exp(aligner.log_probs[place]) for place, unit in aligner.units().items()}
+        assert after == pytest.approx({unit: n / total for unit, n in counts.items()}, abs=1e-12)
+
+
+@pytest.mark.parametrize("moves", SHAPES)
+def test_the_likelihood_never_falls(moves: Moves) -> None:
+    aligner = Aligner(Pairs.of(PAIRS), moves)
+    seen = [aligner.step() for _ in range(12)]
+    assert all(b >= a - 1e-9 for a, b in itertools.pairwise(seen))
+    assert seen[-1] > seen[0] + 1.0
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_the_best_segmentation_is_the_best_of_all(penalty: float) -> None:
+    moves = Moves(both=True)
+    aligner = Aligner(Pairs.of(PAIRS), moves)
+    aligner.step()
+    log_probs = {unit: float(aligner.log_probs[place]) for place, unit in aligner.units().items()}
+
+    def score(way: list) -> float:
+        return math.fsum(log_probs.get(u, -math.inf) * max(len(u[0]), len(u[1])) ** penalty for u in way)
+
+    for (x, y), found in zip(PAIRS, aligner.best(penalty), strict=True):
+        ways = list(segmentations(x, y, moves.pairs()))
+        assert found in ways
+        assert score(found) == pytest.approx(max(score(way) for way in ways), abs=1e-12)
+
+
+def test_a_pair_that_no_units_can_make_is_left_out() -> None:
+    pairs = Pairs.of([([1], [1, 1, 1]), ([1, 2], [1, 2])])
+    aligner = Aligner(pairs, Moves(deletions=False))
+    assert aligner.step() > -math.inf
+    assert np.isfinite(aligner.log_likelihoods()).tolist() == [False, True]
+    assert [units is None for units in aligner.best()] == [True, False]
+    with pytest.raises(DataError, match=r"no pair can be aligned.*Allow longer units, deletions or insertions"):
+        Aligner(Pairs.of([([1], [1, 1, 1])]), Moves(deletions=False)).step()
+
+
+def test_a_known_alphabet_of_units_is_found_again() -> None:
+    """Sources are strings of 1, 2 and the pair 3 4, each of which is written as one symbol."""
+    rng = np.random.default_rng(0)
+    units = [((1,), (1,)), ((2,), (2,)), ((3, 4), (3,))]
+    pairs = []
+    for _ in range(200):
+        chosen = [units[k] for k in rng.integers(0, 3, rng.integers(1, 6))]
+        pairs.append(([s for x, _ in chosen for s in x], [t for _, y in chosen for t in y]))
+    aligner = Aligner(Pairs.of(pairs), Moves(deletions=False))
+    for _ in range(10):
+        aligner.step()
+    found = {unit for way in aligner.best() if way for unit in way}
+    assert found == set(units)
+
+
+def test_more_units_than_numbers_are_refused() -> None:
+    with pytest.raises(LimitError, match="too many to be numbered: make units shorter"):
+        Aligner(Pairs.of([([100_000], [100_000])]), Moves(2, 2))
+    with pytest.raises(DataError, match="there are none"):
+        Aligner(Pairs.of([]), Moves())

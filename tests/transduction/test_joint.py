@@ -1,0 +1,172 @@
+"""Joint n-gram models: sums by listing, the direct search beside the transducer, files, and strange input."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catena.errors import CheckpointError, DataError
+from catena.structure.automaton.text import from_text
+from catena.transduction import machine
+from catena.transduction.alphabet import Alphabet
+from catena.transduction.base import Link
+from catena.transduction.joint import JointModel
+from catena.transduction.settings import JointSettings
+from tests.oracle.transduction import log_add, segmentations
+
+WIDE = {"beam": 1e9, "nodes": 1_000_000, "paths": 20_000}
+PAIRS = [
+    ("phone", "f o n"), ("photo", "f o t o"), ("top", "t o p"), ("pot", "p o t"), ("hop", "h o p"), ("hone", "h o n"),
+    ("tone", "t o n"), ("note", "n o t"), ("hot", "h o t"), ("not", "n o t"), ("then", "d e n"), ("the", "d e"),
+]  # fmt: skip
+
+
+SHORT = [("tn", "t o n"), ("pt", "p o t"), ("hot", "h o t"), ("np", "n o p o"), ("hn", "h o n"), ("to", "t o"),
+         ("not", "n o t"), ("p", "p o"), ("nt", "n o t")]  # fmt: skip
+
+
+def trained(pairs: list[tuple[str, str]] = PAIRS, **settings: object) -> JointModel:
+    how = {"order": 3, "rounds": 5, **WIDE, **settings}
+    return JointModel.train([(x, y.split()) for x, y in pairs], JointSettings(**how))
+
+
+@pytest.fixture(scope="module")
+def model() -> JointModel:
+    return trained()
+
+
+@pytest.fixture(scope="module")
+def inserting() -> JointModel:
+    return trained(SHORT, insertions=1, target_length=1, source_length=1)
+
+
+def listed_log_prob(model: JointModel, x: str, y: str) -> float:
+    """log p(x, y) by listing all segmentations into units that the model knows, each scored by the n-gram model."""
+    moves = {(len(a), len(b)) for a, b in model.units}
+    names = {unit: i for i, unit in enumerate(model.units)}
+    first = len(model.ngrams.vocabulary) - len(model.units)
+    scores = []
+    for way in segmentations(model.source.ids(x), model.target.ids(y.split()), sorted(moves)):
+        in_a_row = max((len(run) for run in "".join("i" if not a else "r" for a, _ in way).split("r")), default=0)
+        if all(unit in names for unit in way) and in_a_row <= model.insertions:
+            words = model.ngrams.vocabulary.tokens([first + names[unit] for unit in way])
+            scores.append(model.ngrams.score([" ".join(words)])[0])
+    return log_add(scores)
+
+
+@pytest.mark.parametrize(("x", "y"), [("phone", "f o n"), ("hot", "h o t"), ("tphe", "t f e"), ("top", "f f f")])
+def test_the_probability_of_a_pair_is_the_sum_over_all_alignments(model: JointModel, x: str, y: str) -> None:
+    assert model.log_prob(x, y.split()) == pytest.approx(listed_log_prob(model, x, y), abs=1e-4)
+
+
+@pytest.mark.parametrize(("x", "y"), [("hot", "h o t"), ("tn", "t o n"), ("np", "n o o p")])
+def test_so_it_is_where_symbols_are_inserted(inserting: JointModel, x: str, y: str) -> None:
+    assert any(not read for read, _ in inserting.units)
+    assert inserting.log_prob(x, y.split()) == pytest.approx(listed_log_prob(inserting, x, y), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("which", "x"), [("model", x) for x in ("phone", "tope", "nothe", "o")] + [("inserting", x) for x in ("hnt", "to")]
+)
+def test_the_search_finds_what_the_transducer_finds(x: str, which: str, request: pytest.FixtureRequest) -> None:
+    model: JointModel = request.getfixturevalue(which)
+    by_machine = machine.best(model, x, 5)
+    direct = model.search(x, 5)
+    known = math.fsum(math.exp(found.log_prob) for found in direct if found.log_prob is not None)
+    assert known <= 1.0 + 1e-9
+    gap = {(found.log_prob or 0.0) - score for found, (_, score) in zip(direct, by_machine, strict=True)}
+    assert [found.tokens for found in direct] == [tokens for tokens, _ in by_machine]
+    assert max(gap) - min(gap) < 0.05, "both are the same up to p(x), but for paths beyond the best 20,000"
+    for tokens, score in by_machine:
+        assert machine.log_prob(model, x, tokens) == pytest.approx(score, abs=1e-6)
+        assert model.log_prob(x, tokens) == pytest.approx(score, abs=1e-4)
+
+
+def test_with_one_path_the_best_alignment_decides(model: JointModel) -> None:
+    one = JointModel(model.source, model.target, model.units, model.ngrams, JointSettings(order=3, beam=1e9, paths=1))
+    found = one.search("photon")[0]
+    assert tuple(t for link in found.alignment for t in link.target) == found.tokens
+    assert tuple(s for link in found.alignment for s in link.source) == tuple("photon")
+
+
+def test_training_finds_the_units_of_a_known_generator() -> None:
+    """Words of syllables, each written by one rule; what was never seen is written by the same rules."""
+    rng = np.random.default_rng(1)
+    rules = {"sh": "S", "a": "A", "t": "T", "oo": "U", "m": "M"}
+    names = list(rules)
+    pairs = []
+    for _ in range(400):
+        chosen = [names[k] for k in rng.integers(0, 5, rng.integers(2, 7))]
+        pairs.append(("".join(chosen), [rules[name] for name in chosen]))
+    model = JointModel.train(pairs, JointSettings(order=3, rounds=8))
+    for word, target in (("shoot", "S U T"), ("tamooshat", "T A M U S A T"), ("mmaa", "M M A A")):
+        assert " ".join(model.search(word)[0].tokens) == target
+
+
+def test_symbols_that_training_did_not_have_are_passed_over(model: JointModel) -> None:
+    found = model.search("ph?one!")[0]
+    assert found.tokens == model.search("phone")[0].tokens
+    assert Link(("?",), ()) in found.alignment or any("?" in link.source for link in found.alignment)
+    assert "".join(s for link in found.alignment for s in link.source) == "ph?one!"
+    assert model.search("???")[0].tokens == ()
+    assert model.log_prob("?", ["f"]) == -math.inf
+    assert model.align("?", ["f"]) is None
+    with pytest.raises(DataError, match=r"cannot read '\?'"):
+        machine.best(model, "?")
+
+
+def test_a_source_that_no_units_can_read_is_read_in_part() -> None:
+    model = JointModel.train([("ab", ["x"]), ("abab", ["x", "x"])], JointSettings(order=2, deletions=False))
+    assert all(len(read) == 2 for read, _ in model.units)
+    found = model.search("aba")[0]
+    assert found.tokens == ("x",)
+    assert "".join(s for link in found.alignment for s in link.source) == "aba"
+
+
+def test_a_string_of_2000_symbols_is_written(model: JointModel) -> None:
+    narrow = JointModel(model.source, model.target, model.units, model.ngrams, JointSettings(order=3))
+    found = narrow.search("phone" * 400)[0]
+    assert len(found.tokens) > 1000
+
+
+def test_an_empty_source_has_an_empty_target(model: JointModel) -> None:
+    assert model.search("")[0].tokens == ()
+    with pytest.raises(DataError, match="nbest must be at least 1"):
+        model.search("top", 0)
+
+
+def test_a_saved_model_is_the_same(model: JointModel, tmp_path: Path) -> None:
+    model.save(tmp_path)
+    again = JointModel.load(tmp_path, model.settings)
+    assert again.units == model.units
+    assert again.search("photon", 3) == model.search("photon", 3)
+    (tmp_path / "units.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"units\.json is not the list of units"):
+        JointModel.load(tmp_path, model.settings)
+
+
+def test_the_machines_are_written_and_read_again(model: JointModel, tmp_path: Path) -> None:
+    from catena.structure.automaton.build import from_string
+    from catena.structure.automaton.compose import compose
+    from catena.structure.automaton.distance import total
+
+    machine.write(model, tmp_path)
+    source, units, target = machine.symbols_of(model)
+    read = from_text((tmp_path / "read.txt").read_text(), input_symbols=source, output_symbols=units)
+    grams = from_text((tmp_path / "units.txt").read_text(), acceptor=True, input_symbols=units, failure="<phi>")
+    wrote = from_text((tmp_path / "write.txt").read_text(), input_symbols=units, output_symbols=target)
+    x, y = from_string(model.source.ids("phone")), from_string(model.target.ids("fon"))
+    whole = compose(compose(compose(compose(x, read), grams), wrote), y)
+    assert float(total(whole)) == pytest.approx(model.log_prob("phone", list("fon")), abs=1e-3)
+    assert (tmp_path / "units.syms").read_text().splitlines()[0] == "<eps>\t0"
+
+
+def test_names_of_units_keep_blanks_and_joints_apart() -> None:
+    source = Alphabet(["a+b", " ", "|", "_", "<eps>", "\\"])
+    names = [source.labels().name(i) for i in range(1, 7)]
+    assert len(set(names)) == 6
+    assert not any(c in name for name in names for c in " |")
+    assert source.labels().name(0) == "<eps>"
