@@ -1,4 +1,4 @@
-"""From files to a run folder and back: trained, killed and resumed, loaded, asked; for features and hidden Markov models."""
+"""From files to a run folder and back: trained, killed and resumed, loaded, asked."""
 
 from __future__ import annotations
 

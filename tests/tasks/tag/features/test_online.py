@@ -146,8 +146,7 @@ def test_steps_that_are_too_long_are_said() -> None:
     problem = Problem(5)
     learner = online(problem, "crf", rate=1e6, l2=0.0)
     with pytest.raises(DivergedError, match=r"make model.rate = 1000000.0 smaller"):
-        for _ in range(20):
-            learner.step()
+        list(itertools.takewhile(bool, (learner.step() for _ in range(20))))
 
 
 def test_an_absolute_penalty_makes_exact_zeros() -> None:

@@ -39,7 +39,7 @@ def test_symbols_come_back_from_a_file(tmp_path: Path) -> None:
     symbols.save(tmp_path)
     assert Symbols.load(tmp_path) == symbols
     (tmp_path / "symbols.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(CheckpointError, match="symbols.json cannot be read"):
+    with pytest.raises(CheckpointError, match=r"symbols.json cannot be read"):
         Symbols.load(tmp_path)
 
 
