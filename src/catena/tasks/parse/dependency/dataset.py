@@ -161,7 +161,7 @@ def prepare(
     in_train = np.zeros(len(both), bool)
     in_train[train] = True
     relations = [_relation_ids(s, names, must_know=bool(in_train[i])) for i, (s, _) in enumerate(both)]
-    heads, n_lifted = _learnt_heads([h for _, h in both], model)
+    heads, n_lifted = _learnt_heads([h for _, h in both], in_train, model)
     examples = {int(i): both[i][0] for i in (*dev, *test)}
     lines = [
         *_describe_files(config),
@@ -175,14 +175,12 @@ def prepare(
     return Dataset(encoding, names, sentences, arrays, relations, train, dev, test, examples, lines, tally)
 
 
-def _learnt_heads(heads: list[list[int]], model: BiaffineModel) -> tuple[list[list[int]], int]:
-    """Heads that the loss gives a probability to, and how many sentences were changed for it."""
+def _learnt_heads(heads: list[list[int]], in_train: np.ndarray, model: BiaffineModel) -> tuple[list[list[int]], int]:
+    """Heads that the loss gives a probability to, and how many sentences of train were changed for it."""
     projective = model.loss == "eisner" or (model.loss == "margin" and model.trees == "projective")
-    if not projective:
-        return heads, 0
     n, found = 0, []
-    for own in heads:
-        crosses = UNKNOWN not in own and bool(nonprojective_words(own))
+    for own, learnt in zip(heads, in_train.tolist(), strict=True):
+        crosses = projective and learnt and UNKNOWN not in own and bool(nonprojective_words(own))
         found.append(lifted(own) if crosses else own)
         n += crosses
     return found, n
@@ -249,7 +247,7 @@ def _describe(
         if len(rows):
             lengths = sentences.lengths[rows]
             line = f"{part}: {len(rows):,} sentences, {lengths.sum():,} words, {lengths.max():,} in the longest"
-            unknown = 100 * encoding.unknown_share(sentences, rows)
+            unknown = 100 * encoding.unknown_share(sentences, rows.tolist())
             yield line + (f", {unknown:.1f} % of the words unknown" if part != "train" else "")
 
 

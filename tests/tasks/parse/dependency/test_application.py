@@ -1,0 +1,212 @@
+"""The parser as a whole: it recovers what made its sentences, is resumed exactly, and is started from others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from catena.config import parse
+from catena.data.readers.conllu import write
+from catena.errors import CheckpointError, ConfigError, DataError, FormatError
+from catena.randomness import Randomness
+from catena.tasks.parse.application import ParseApplication
+from catena.tasks.parse.dependency.application import DependencyApplication
+from catena.tasks.parse.dependency.dataset import prepare
+from catena.tasks.parse.dependency.task import DependencyTask
+from catena.tasks.parse.settings import ParseConfig
+from catena.training.report import SilentReporter
+from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
+from tests.tasks.parse.dependency.helpers import SMALL_MODEL, config, conllu, generated
+
+LEARNING = {"max_steps": 150, "eval_every": 75, "patience": 0, "learning_rate": 0.01, "schedule": "constant"}
+BATCHES = {"batch_size": 60, "batch_by": "tokens"}
+
+
+def trained(made: ParseConfig, folder: Path) -> dict[str, float]:
+    return ParseApplication().train(made, folder, SilentReporter()).scores
+
+
+@pytest.mark.parametrize(
+    ("loss", "trees"),
+    [
+        ("matrix_tree", "nonprojective"),
+        ("eisner", "projective"),
+        ("head", "nonprojective"),
+        ("margin", "nonprojective"),
+        ("margin", "projective"),
+    ],
+)
+def test_every_loss_learns_how_sentences_were_made(tmp_path: Path, loss: str, trees: str) -> None:
+    model = {**SMALL_MODEL, "loss": loss, "trees": trees}
+    made = config(tmp_path, generated(60, 1), model=model, training=LEARNING, batches=BATCHES)
+    ParseApplication().train(made, tmp_path / "run", SilentReporter())
+    unseen = tmp_path / "unseen.conllu"
+    write(unseen, generated(40, 2))
+    report = ParseApplication().load(tmp_path / "run", "cpu").evaluate(unseen)
+    assert report.scores["las"] > 0.97
+    assert report.scores["uas"] > 0.97
+
+
+def test_crossing_arcs_are_learnt_by_trees_that_may_cross_and_lifted_for_those_that_may_not(tmp_path: Path) -> None:
+    scores = {}
+    for loss, trees in (("matrix_tree", "nonprojective"), ("eisner", "projective")):
+        model = {**SMALL_MODEL, "loss": loss, "trees": trees}
+        made = config(tmp_path, generated(60, 1, crossing=True), model=model, training=LEARNING, batches=BATCHES)
+        scores[trees] = ParseApplication().train(made, tmp_path / trees, SilentReporter())
+        report = ParseApplication().load(tmp_path / trees, "cpu").evaluate(tmp_path / "train.conllu")
+        assert (report.scores["nonprojective_recall"] > 0.9) == (trees == "nonprojective")
+        if trees == "projective":
+            assert report.scores["nonprojective_recall"] == 0.0
+            data = prepare(made, Randomness(0))
+            assert any("60 sentences have crossing arcs, which are lifted" in line for line in data.lines)
+            assert data.heads[0][-1] == 0 or data.heads[0][-1] == 2
+
+
+def test_partly_annotated_sentences_are_learnt_from(tmp_path: Path) -> None:
+    sentences = generated(80, 1)
+    partial = []
+    for i, sentence in enumerate(sentences):
+        rows = tuple(row if (i + j) % 2 else row._replace(head="_", deprel="_") for j, row in enumerate(sentence.rows))
+        partial.append(type(sentence)(rows, (), sentence.place))
+    made = config(tmp_path, partial, training=LEARNING, batches=BATCHES)
+    write(tmp_path / "dev.conllu", generated(30, 2))
+    made = made.model_copy(update={"data": made.data.model_copy(update={"dev": str(tmp_path / "dev.conllu")})})
+    assert trained(made, tmp_path / "run")["las"] > 0.9
+
+
+@pytest.mark.parametrize("loss", ["matrix_tree", "margin"])
+def test_killed_anywhere_a_parser_goes_on(tmp_path: Path, loss: str) -> None:
+    words = {**SMALL_MODEL["words"], "dropout": 0.2, "unknown_dropout": 0.25, "characters": {"kind": "cnn"}}  # type: ignore[dict-item]
+    model = {**SMALL_MODEL, "loss": loss, "dropout": 0.3, "words": words}
+    training = {"max_epochs": 2, "save_every": 3}
+    made = config(tmp_path, generated(24, 1), model=model, training=training, batches={"batch_size": 4})
+
+    def make() -> DependencyTask:
+        randomness = Randomness(SEED)
+        return DependencyApplication().task(made, prepare(made, randomness), torch.device("cpu"), randomness)
+
+    killed_anywhere_ends_the_same(make, made.training, tmp_path, kills=[5])
+
+
+def test_a_run_is_resumed_and_started_from_through_the_application(tmp_path: Path) -> None:
+    made = config(tmp_path, generated(20, 1), training={"max_epochs": 2}, batches=BATCHES)
+    first = ParseApplication().train(made, tmp_path / "run", SilentReporter())
+    again = ParseApplication().resume(tmp_path / "run", SilentReporter())
+    assert again.scores == first.scores
+    later = ParseApplication().train(made, tmp_path / "later", SilentReporter(), start_from=tmp_path / "run")
+    assert later.scores["las"] >= 0
+    other = made.model_copy(update={"model": made.model.model_copy(update={"d_arc": 17})})
+    with pytest.raises(CheckpointError, match="holds a model of another make"):
+        ParseApplication().train(other, tmp_path / "other", SilentReporter(), start_from=tmp_path / "run")
+
+
+def test_a_relation_that_an_old_model_does_not_know_is_told_with_its_line(tmp_path: Path) -> None:
+    made = config(tmp_path, generated(10, 1), training={"max_epochs": 1}, batches=BATCHES)
+    trained(made, tmp_path / "run")
+    new = config(tmp_path, [conllu("we see", "2 0", "subjct root")], training={"max_epochs": 1}, batches=BATCHES)
+    with pytest.raises(DataError, match=r"train\.conllu:1: 'subjct' is not one of the .* labels .* 'subject'"):
+        ParseApplication().train(new, tmp_path / "new", SilentReporter(), start_from=tmp_path / "run")
+
+
+# --- data that cannot be used -----------------------------------------------------------------------------------------
+
+
+def prepared(made: ParseConfig) -> Any:
+    return prepare(made, Randomness(0))
+
+
+def test_sentences_that_training_cannot_use_are_dropped_and_counted(tmp_path: Path) -> None:
+    odd = [conllu("a b c", "_ _ _"), conllu("a " * 30, "0 " + "1 " * 29), conllu("we _ x", "2 0 _")]
+    sentences = [*generated(6, 1), *odd]
+    made = config(tmp_path, sentences, data={"train": [str(tmp_path / "train.conllu")], "max_length": 20})
+    found = prepared(made)
+    reasons = sorted(dropped.reason for dropped in found.tally.dropped)
+    assert reasons == ["longer than max_length=20", "without any head"]
+    assert any("read 9; used 7; dropped 2" in line for line in found.lines)
+    model = {**SMALL_MODEL, "loss": "margin"}
+    again = prepared(made.model_copy(update={"model": type(made.model).model_validate(model)}))
+    assert "without all heads, which loss = margin needs" in {d.reason for d in again.tally.dropped}
+
+
+def test_partly_annotated_crossing_arcs_are_dropped_for_eisner_alone(tmp_path: Path) -> None:
+    sentences = [*generated(6, 1), conllu("a b c d", "3 4 _ _")]
+    data = {"train": [str(tmp_path / "train.conllu")]}
+    for loss, trees, n in (("eisner", "projective", 1), ("matrix_tree", "nonprojective", 0)):
+        model = {**SMALL_MODEL, "loss": loss, "trees": trees}
+        assert len(prepared(config(tmp_path, sentences, model=model, data=data)).tally.dropped) == n
+
+
+def test_bad_trees_are_told_with_file_and_line(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"train\.conllu:3: the heads go round in a circle"):
+        prepared(config(tmp_path, [conllu("a b c", "2 0 3")]))
+    with pytest.raises(FormatError, match=r"train\.conllu:3: the sentence has 2 roots"):
+        prepared(config(tmp_path, [conllu("a b c", "2 0 0")]))
+    several = {**SMALL_MODEL, "single_root": False}
+    data = {"train": [str(tmp_path / "train.conllu")]}
+    both = [conllu("a b c", "2 0 0"), conllu("a b", "0 0")]
+    assert len(prepared(config(tmp_path, both, model=several, data=data)).train) == 1
+    with pytest.raises(FormatError, match=r"train\.conllu:2 has the head '9', which must be 0 to 3"):
+        prepared(config(tmp_path, [conllu("a b c", "0 9 1")]))
+
+
+def test_a_dev_file_needs_all_heads(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"train\.conllu:2: word 2 \('b'\) has no head"):
+        prepared(config(tmp_path, [conllu("a b", "0 _")]))
+
+
+def test_files_of_other_formats_and_empty_ones_are_told(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("no trees at all\n", encoding="utf-8")
+    made = config(tmp_path, generated(2, 1), data={"train": [str(text)]})
+    with pytest.raises(FormatError, match=r"text\.txt looks like .*, and dependency trees are read from CoNLL-U"):
+        prepared(made)
+    with pytest.raises(DataError, match="there is nothing to train on"):
+        prepared(config(tmp_path, generated(2, 1), data={}))
+    one = config(tmp_path, generated(1, 1), data={"train": [str(tmp_path / "train.conllu")]})
+    with pytest.raises(DataError, match="too few sentences of train are left"):
+        prepared(one)
+
+
+def test_settings_that_do_not_fit_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="loss = 'eisner' gives all trees with crossing arcs the probability 0"):
+        config(tmp_path, generated(2, 1), model={**SMALL_MODEL, "loss": "eisner"})
+    with pytest.raises(
+        ConfigError, match=r"training.metric = 'lass' is no score of a parser of kind 'biaffine'.*'las'"
+    ):
+        config(tmp_path, generated(2, 1), training={"metric": "lass"})
+    with pytest.raises(ConfigError, match=r"tokenizer\.kind = 'bpe' gives pieces of words"):
+        config(tmp_path, generated(2, 1), tokenizer={"kind": "bpe"})
+
+
+def test_the_file_decides_the_kind_of_model_where_none_is_named(tmp_path: Path) -> None:
+    trees = tmp_path / "trees.mrg"
+    trees.write_text("(S (NP (PRP we)) (VP (VBP see)))\n", encoding="utf-8")
+    sentences = tmp_path / "sentences.conllu"
+    write(sentences, generated(2, 1))
+    for path, kind in ((trees, "span"), (sentences, "biaffine")):
+        assert parse(ParseConfig, {"data": {"train": [str(path)]}}).model.kind == kind
+    named = parse(ParseConfig, {"data": {"train": [str(trees)]}, "model": {"kind": "pcfg"}})
+    assert named.model.kind == "pcfg"
+    assert parse(ParseConfig, {"data": {"train": ["missing.mrg"]}}).model.kind == "biaffine"  # the reader will say it
+
+
+def test_folds_and_a_held_out_dev_part_the_sentences(tmp_path: Path) -> None:
+    data = {"train": [str(tmp_path / "train.conllu")], "folds": 4, "fold": 1, "dev_share": 0.2}
+    found = prepared(config(tmp_path, generated(20, 1), data=data))
+    rows = [set(part.tolist()) for part in (found.train, found.dev, found.test)]
+    assert [len(part) for part in rows] == [12, 3, 5]
+    assert set.union(*rows) == set(range(20))
+    assert set(found.examples) == rows[1] | rows[2]
+
+
+def test_word_columns_are_seen(tmp_path: Path) -> None:
+    words = {**SMALL_MODEL["words"], "columns": ["upos"]}  # type: ignore[dict-item]
+    made = config(tmp_path, generated(10, 1), model={**SMALL_MODEL, "words": words}, training={"max_epochs": 1})
+    trained(made, tmp_path / "run")
+    predictor = ParseApplication().load(tmp_path / "run", "cpu")
+    assert predictor.predict(generated(1, 1))[0].heads
+    with pytest.raises(DataError, match="this parser reads upos of each word, which plain text has not"):
+        predictor.predict(["we see"])
