@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,18 +126,8 @@ def _row(parsed: Parsed) -> dict[str, Any]:
 
 def _answer(answer: Answer) -> dict[str, Any]:
     row: dict[str, Any] = {"tree": to_text(answer.tree)}
-    if answer.log_probability is not None:
+    if answer.log_probability is not None and math.isfinite(answer.log_probability):
         row["log_probability"] = round(answer.log_probability, 6)
     if answer.meaning is not None:
         row["meaning"] = answer.meaning
     return row
-
-
-def kept_brackets(confidence: Confidence, least: float = 0.01) -> Confidence:
-    """The brackets that are likely enough to be told."""
-    return {key: p for key, p in confidence.items() if p >= least}
-
-
-def all_tags(tags: Sequence[dict[str, float]]) -> tuple[dict[str, float], ...]:
-    """Tags as a prediction keeps them."""
-    return tuple(dict(one) for one in tags)

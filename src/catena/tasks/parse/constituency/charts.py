@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from catena.data.examples import Tree
+from catena.errors import DataError, LimitError
 from catena.grammar.binary import Leaf
 from catena.grammar.cfg import Grammar, Nonterminal
 from catena.grammar.chart import Chart
@@ -105,8 +106,7 @@ class ChartParser:
         result = []
         for parse in parses:
             share = None if log_total is None else min(0.0, parse.log_weight - log_total)
-            meaning = str(parse.logical_form()) if meanings else None
-            result.append(Answer(self.restore(parse), share, meaning))
+            result.append(Answer(self.restore(parse), share, _meaning(parse) if meanings else None))
         return result
 
     # --- expectations -------------------------------------------------------------------------------------------------
@@ -197,6 +197,14 @@ class ChartParser:
             if end > first + 1 or (wanted and label is not None):
                 bars[first, end] = bars.get((first, end), ~nothing) & allowed
         return bars
+
+
+def _meaning(parse: Derivation) -> str | None:
+    """The logical form of a parse; None where one of its rules has no meaning, or where none is ever reached."""
+    try:
+        return str(parse.logical_form())
+    except (DataError, LimitError):
+        return None
 
 
 def most_likely_tags(parser: ChartParser, words: Words) -> list[str]:

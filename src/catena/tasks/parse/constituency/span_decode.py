@@ -36,7 +36,7 @@ from catena.tasks.parse.constituency.span_trees import (
     log_probabilities,
     over_labels,
 )
-from catena.tasks.parse.constituency.trees import Phrase, phrases_of, tree_of
+from catena.tasks.parse.constituency.trees import Phrase, tree_of
 
 MOST_FORMS = 1024
 """Binary forms that are looked at for the k best trees."""
@@ -145,7 +145,10 @@ class SpanDecoder:
             brackets = stacked(
                 expected_brackets(counts, self.settings.price), lambda p, q: float(names.above.get((p, q), 0))
             )
-            yield [Phrase(i, j, (names.labels[q],)) for i, j, q in brackets]
+            chains: dict[tuple[int, int], tuple[str, ...]] = {}
+            for i, j, q in brackets:
+                chains[i, j] = (*chains.get((i, j), ()), names.labels[q])
+            yield [Phrase(i, j, labels) for (i, j), labels in chains.items()]
 
     def _k_best(self, row: int, k: int) -> list[list[Phrase]]:
         tree, forms = self._tree(row), 4 * k
@@ -182,10 +185,14 @@ class SpanDecoder:
     ) -> list[Answer]:
         best = self.tags[row, : len(words)].argmax(-1).tolist()
         tags = [self.names.tags.name(q) for q in best]
+        known: dict[tuple[Phrase, ...], Answer] = {}
         answers = []
         for phrases in trees:
-            tree = tree_of(words, tags, phrases, self.names.top)
-            answers.append(Answer(tree, self._log_probability(row, phrases_of(tree)) if scored else None))
+            key = tuple(sorted(phrases))
+            if key not in known:
+                tree = tree_of(words, tags, phrases, self.names.top)
+                known[key] = Answer(tree, self._log_probability(row, phrases) if scored else None)
+            answers.append(known[key])
         if ranked:
             answers.sort(key=lambda answer: -(answer.log_probability or 0.0))
         return answers

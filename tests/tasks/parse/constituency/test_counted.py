@@ -1,0 +1,213 @@
+"""Grammars as parsers: estimates, answers against listed parses, given brackets, what has no parse."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catena.data.readers.brackets import to_text
+from catena.grammar.files import parse_grammar, read_grammar
+from catena.grammar.parse import Parser
+from catena.grammar.sparse import Beam
+from catena.tasks.application import Asking
+from catena.tasks.parse.constituency.constraints import Given
+from catena.tasks.parse.constituency.counted import PcfgParser, WrittenParser
+from catena.tasks.parse.constituency.settings import GrammarModel, PcfgModel
+from catena.tasks.parse.constituency.trees import NO_PARSE, bracketing
+from tests.tasks.parse.constituency.banks import grammar, trees
+
+RNG = np.random.default_rng(0)
+SENTENCE = ("the", "man", "sees", "a", "dog", "in", "the", "park")
+
+
+def pcfg(**settings: object) -> PcfgParser:
+    return PcfgParser.count(PcfgModel.model_validate({"rare": 0, **settings}), trees(150))
+
+
+def written(text: str, **settings: object) -> WrittenParser:
+    return WrittenParser(GrammarModel.model_validate(settings), parse_grammar(text))
+
+
+# --- estimates --------------------------------------------------------------------------------------------------------
+
+
+def test_counting_many_trees_recovers_the_grammar_they_were_drawn_from() -> None:
+    parser = PcfgParser.count(PcfgModel(vertical=1, horizontal=None, rare=0), trees(600, seed=1))
+    found = {(rule.left.name, rule.right): rule.weight for rule in parser.charts.parser.grammar.rules}
+    for rule in grammar().rules:
+        assert found[rule.left.name, rule.right] == pytest.approx(rule.weight, abs=0.06)
+
+
+def test_trees_come_back_as_they_were_however_rules_are_cut() -> None:
+    for settings in ({"horizontal": 0}, {"horizontal": 2, "vertical": 3}, {"horizontal": None, "vertical": 1}):
+        parser = pcfg(decoding="best", **settings)
+        for tree in trees(20, seed=5, longest=9):
+            texts = [to_text(answer.tree) for answer in parser.parsed(tree.words(), Asking(nbest=50), (), RNG).answers]
+            assert to_text(tree) in texts
+            assert len(texts) == len(set(texts))
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_answers_are_those_of_all_parses() -> None:
+    parser = pcfg(vertical=1, horizontal=None, decoding="best")
+    plain = Parser(parser.charts.parser.grammar)
+    listed = list(plain.parses(SENTENCE))
+    total = math.fsum(math.exp(parse.log_weight) for parse in listed)
+    found = parser.parsed(SENTENCE, Asking(nbest=10, confidence=True, scores=True), (), RNG)
+    assert len(found.answers) == len(listed) == 2
+    for answer, parse in zip(found.answers, listed, strict=True):
+        assert answer.probability == pytest.approx(math.exp(parse.log_weight) / total)
+        assert to_text(answer.tree) == str(parse)[len("(ROOT ") : -1]
+    exact: dict[tuple[str, int, int], float] = {}
+    for answer in found.answers:
+        for span in bracketing(answer.tree).spans:
+            exact[span] = exact.get(span, 0.0) + (answer.probability or 0.0)
+    assert found.brackets is not None
+    assert {span: p for span, p in found.brackets.items() if span[0] != "ROOT"} == pytest.approx(exact)
+    assert found.tags is not None
+    assert found.tags[0] == pytest.approx({"D": 1.0})
+
+
+def test_the_tree_of_most_expected_brackets() -> None:
+    sure = pcfg(decoding="recall", price=0.99).parsed(SENTENCE, Asking(), (), RNG)
+    spans = set(bracketing(sure.tree).spans)
+    assert ("VP", 2, 8) in spans
+    assert not spans & {("NP", 3, 8)}  # neither way to hang the phrase on is that sure
+    greedy = pcfg(decoding="recall", price=0.0).parsed(SENTENCE, Asking(), (), RNG)
+    assert len(bracketing(greedy.tree).spans) > len(spans)
+    best = pcfg(decoding="best").parsed(SENTENCE, Asking(), (), RNG)
+    middle = pcfg(decoding="recall", price=0.5).parsed(SENTENCE, Asking(), (), RNG)
+    assert to_text(middle.tree) == to_text(best.tree)
+
+
+def test_samples_are_parses_and_the_seed_decides() -> None:
+    parser = pcfg()
+    drawn = [parser.parsed(SENTENCE, Asking(samples=30), (), np.random.default_rng(7)) for _ in range(2)]
+    assert [to_text(a.tree) for a in drawn[0].answers] == [to_text(a.tree) for a in drawn[1].answers]
+    assert len({to_text(a.tree) for a in drawn[0].answers}) == 2
+
+
+@pytest.mark.parametrize("decoding", ["best", "recall"])
+def test_given_brackets_are_kept(decoding: str) -> None:
+    parser = pcfg(decoding=decoding)
+    low = (Given(3, 8, "NP", True),)
+    high = (Given(3, 8, None, False),)
+    for asking in (Asking(), Asking(nbest=5), Asking(samples=5)):
+        for answer in parser.parsed(SENTENCE, asking, low, RNG).answers:
+            assert ("NP", 3, 8) in bracketing(answer.tree).spans
+        for answer in parser.parsed(SENTENCE, asking, high, RNG).answers:
+            assert ("NP", 3, 8) not in bracketing(answer.tree).spans
+    wrong = parser.parsed(SENTENCE, Asking(), (Given(3, 8, "PP", True),), RNG)
+    assert wrong.note == "no parse has the brackets that are given"
+    assert wrong.tree.label == NO_PARSE
+
+
+def test_a_wide_beam_changes_nothing_and_a_narrow_one_much() -> None:
+    parser = pcfg(beam=200.0, decoding="best")
+    assert isinstance(parser.charts.beam, Beam)
+    exact = pcfg(decoding="best")
+    for tree in trees(15, seed=9, longest=9):
+        assert to_text(parser.parsed(tree.words(), Asking(), (), RNG).tree) == to_text(
+            exact.parsed(tree.words(), Asking(), (), RNG).tree
+        )
+    narrow = pcfg(beam=0.01, decoding="best")
+    assert any(narrow.parsed(tree.words(), Asking(), (), RNG).note for tree in trees(15, seed=9, longest=9))
+
+
+# --- what has no parse ------------------------------------------------------------------------------------------------
+
+
+def test_unknown_words_are_parsed_by_their_class_or_named() -> None:
+    strange = ("the", "Zebra", "sees", "a", "dog")
+    found = pcfg(rare=0).parsed(strange, Asking(), (), RNG)
+    assert found.tree.label == NO_PARSE
+    assert "the grammar does not have the word 'Zebra'" in (found.note or "")
+    classed = PcfgParser.count(PcfgModel(rare=100), trees(150)).parsed(strange, Asking(), (), RNG)
+    assert classed.note is None
+    assert bracketing(classed.tree).tags[:2] == ("D", "N")
+
+
+def test_a_sentence_that_is_too_long_gets_a_flat_tree_and_a_note() -> None:
+    words = ("the",) * 300
+    found = pcfg().parsed(words, Asking(), (), RNG)
+    assert found.note == "the sentence has 300 words, more than model.longest = 120: it was not parsed"
+    assert len(found.tree.children) == 300
+    assert found.tree.children[0].label == "D"
+    assert pcfg(longest=2).parsed(("a", "dog", "sees"), Asking(), (), RNG).note is not None
+
+
+def test_no_words_no_tree() -> None:
+    assert pcfg().parsed((), Asking(), (), RNG).note == "the sentence has no words"
+
+
+# --- grammars that people wrote ---------------------------------------------------------------------------------------
+
+MEANT = r"""
+Q  -> 'who' VP      {sem: \x.VP.sem(x)}
+VP -> V NP          {sem: \x.V.sem(x, NP.sem)}
+VP -> V NP PP       {sem: \x.(V.sem(x, NP.sem) & PP.sem(x))}
+NP -> 'Rex'         {sem: rex}
+NP -> NP PP         {sem: the(\y.(y = NP.sem & PP.sem(y)))}
+PP -> 'in' 'Rome'   {sem: \x.at(x, rome)}
+V  -> 'sees'        {sem: see}
+"""
+
+
+def test_parses_are_counted_and_have_their_meanings() -> None:
+    found = written(MEANT).parsed(("who", "sees", "Rex", "in", "Rome"), Asking(nbest=5), (), RNG)
+    assert found.parses == 2
+    assert {answer.meaning for answer in found.answers} == {
+        r"\x.(see(x,rex) & at(x,rome))",
+        r"\x.see(x,the(\y.(y = rex & at(y,rome))))",
+    }
+    nothing = written(MEANT).parsed(("who", "hears", "Rex"), Asking(), (), RNG)
+    assert nothing.parses == 0
+    assert "does not have the word 'hears'" in (nothing.note or "")
+
+
+def test_a_rule_without_a_meaning_leaves_its_parses_without_one() -> None:
+    found = written("S -> A B {sem: A.sem(B.sem)}\nA -> 'a' {sem: f}\nB -> 'b'").parsed(("a", "b"), Asking(), (), RNG)
+    assert found.answers[0].meaning is None
+    assert found.note is None
+
+
+def test_parses_without_number_are_not_counted() -> None:
+    found = written("S -> S | 'a'").parsed(("a",), Asking(), (), RNG)
+    assert found.parses is None
+    assert to_text(found.tree) == "(S a)"
+    assert written("S -> 'a'", count=False).parsed(("a",), Asking(), (), RNG).parses is None
+
+
+def test_words_in_another_case_and_escaped_brackets() -> None:
+    text = "S -> 'yes' | '('"
+    assert written(text, lowercase=True).parsed(("YES",), Asking(), (), RNG).note is None
+    assert written(text).parsed(("YES",), Asking(), (), RNG).note is not None
+    assert written(text).parsed(("-LRB-",), Asking(), (), RNG).note is None
+
+
+def test_a_parser_is_the_same_when_it_is_read_again(tmp_path: Path) -> None:
+    parser = pcfg(horizontal=1, rare=20, smoothing=1.0)
+    parser.save(tmp_path)
+    again = PcfgParser.load(parser.settings, tmp_path)  # type: ignore[arg-type]
+    assert again.charts.parser.grammar == parser.charts.parser.grammar
+    for asking in (Asking(), Asking(nbest=3, confidence=True)):
+        one, two = (p.parsed(SENTENCE, asking, (), RNG) for p in (parser, again))
+        assert [to_text(a.tree) for a in one.answers] == [to_text(a.tree) for a in two.answers]
+        assert one.brackets == two.brackets
+
+
+def test_the_numbers_of_parses_of_the_atis_sentences(real_data: Path) -> None:
+    parser = WrittenParser(GrammarModel(), read_grammar(real_data / "grammars" / "atis.cfg"))
+    lines = (real_data / "grammars" / "atis_sentences.txt").read_text(encoding="utf-8").splitlines()
+    pairs = [line.split(" : ") for line in lines if " : " in line and not line.startswith("#")]
+    few = [(int(number), words.split()) for number, words in pairs if int(number) < 30]
+    assert len(few) > 20
+    for number, words in few:
+        found = parser.parsed(tuple(words), Asking(), (), RNG)
+        assert found.parses == number
+        assert (found.note is None) == (number > 0)

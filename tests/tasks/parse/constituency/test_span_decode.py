@@ -1,0 +1,161 @@
+"""Trees from scores of spans, against every tree listed one by one."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+import torch
+
+from catena.data.readers.brackets import to_text
+from catena.data.vocabulary import Labels
+from catena.errors import DataError
+from catena.tasks.application import Asking
+from catena.tasks.parse.constituency.answers import Parsed
+from catena.tasks.parse.constituency.constraints import Given
+from catena.tasks.parse.constituency.settings import SpanModel
+from catena.tasks.parse.constituency.span_decode import Names, SpanDecoder
+from catena.tasks.parse.constituency.span_model import SpanScores
+from catena.tasks.parse.constituency.trees import Phrase, tree_of
+from tests.oracle.span_parses import Brackets, weights_of_trees
+
+WORDS = ("a", "b", "c")
+NAMES = Names(Labels(["NP", "S NP"], [5, 3]), Labels(["D", "N"]), "TOP")
+CHAINS = {1: ("NP",), 2: ("S", "NP")}
+
+
+def scores(seed: int = 3) -> SpanScores:
+    generator = torch.Generator().manual_seed(seed)
+    return SpanScores(torch.randn(1, 3, 3, 3, generator=generator) * 1.3, torch.randn(1, 3, 2, generator=generator))
+
+
+def text_of(tree: Brackets, given: SpanScores) -> str:
+    tags = [NAMES.tags.name(int(q)) for q in given.tags[0].argmax(-1)]
+    phrases = [Phrase(i, j + 1, CHAINS[q]) for i, j, q in tree]
+    return to_text(tree_of(WORDS, tags, phrases, "TOP"))
+
+
+def listed(given: SpanScores) -> dict[str, float]:
+    """The probability of every tree; those that get the same top are one."""
+    weights = weights_of_trees(given.spans[0].double().tolist())
+    total = math.fsum(weights.values())
+    found: dict[str, float] = {}
+    for tree, weight in weights.items():
+        found[text_of(tree, given)] = found.get(text_of(tree, given), 0.0) + weight / total
+    return found
+
+
+def parsed(given: SpanScores, asking: Asking, decoding: str = "best", fixed: tuple[Given, ...] | None = None) -> Parsed:
+    settings = SpanModel.model_validate({"decoding": decoding})
+    decoder = SpanDecoder(settings, given, [WORDS], NAMES, None if fixed is None else [fixed])
+    return decoder.parsed(asking, torch.Generator().manual_seed(0))[0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_k_best_have_their_exact_probabilities(seed: int) -> None:
+    given = scores(seed)
+    weights = weights_of_trees(given.spans[0].double().tolist())
+    total = math.fsum(weights.values())
+    exact = {
+        text_of(tree, given): weight / total for tree, weight in weights.items() if any(s[:2] == (0, 2) for s in tree)
+    }
+    found = parsed(given, Asking(nbest=6))
+    assert len({to_text(answer.tree) for answer in found.answers}) == 6
+    logs = [answer.log_probability for answer in found.answers]
+    assert logs == sorted(logs, reverse=True)
+    for answer in found.answers:
+        text = to_text(answer.tree)
+        if not text.startswith("(TOP"):
+            assert answer.probability == pytest.approx(exact[text], rel=1e-5)
+
+
+def test_the_best_tree_is_that_of_the_best_binary_form() -> None:
+    for seed in range(10):
+        given = scores(seed)
+        best = max(
+            weights_of_trees(given.spans[0].double().tolist()),
+            key=lambda tree: best_form(given, tree),
+        )
+        assert to_text(parsed(given, Asking()).tree) == text_of(best, given)
+
+
+def best_form(given: SpanScores, tree: Brackets) -> float:
+    from tests.oracle.span_parses import best_binary_form
+
+    return best_binary_form(given.spans[0].double().tolist(), tree)
+
+
+def test_samples_come_as_often_as_they_are_probable() -> None:
+    given = scores(1)
+    n = 800
+    found = parsed(given, Asking(samples=n))
+    drawn = Counter(to_text(answer.tree) for answer in found.answers)
+    wanted = listed(given)
+    likely = {text: p for text, p in wanted.items() if p > 0.02}
+    assert len(likely) > 5
+    for text, p in likely.items():
+        assert drawn[text] / n == pytest.approx(p, abs=5 * math.sqrt(p * (1 - p) / n))
+
+
+def test_confidence_is_the_probability_of_a_bracket() -> None:
+    given = scores(2)
+    weights = weights_of_trees(given.spans[0].double().tolist())
+    total = math.fsum(weights.values())
+    found = parsed(given, Asking(confidence=True))
+    for label in ("NP", "S"):
+        for i in range(3):
+            for j in range(i + 1, 4):
+                exact = math.fsum(
+                    weight / total
+                    for tree, weight in weights.items()
+                    if any((a, b) == (i, j - 1) and label in CHAINS[q] for a, b, q in tree)
+                )
+                if exact >= 0.01:
+                    assert found.confidence(label, i, j) == pytest.approx(exact, rel=1e-4)
+    assert found.tags is not None
+    assert sum(found.tags[0].values()) == pytest.approx(1.0)
+
+
+def test_expected_brackets_are_those_above_the_price() -> None:
+    given = scores(2)
+    sure = parsed(given, Asking(confidence=True), "recall")
+    from catena.tasks.parse.constituency.trees import bracketing
+
+    for label, first, end in bracketing(sure.tree).spans:
+        assert label == "TOP" or sure.confidence(label, first, end) > 0.4
+
+
+def test_given_brackets_are_in_every_tree() -> None:
+    given = scores(4)
+    fixed = (Given(1, 3, "NP", True),)
+    for asking in (Asking(), Asking(nbest=4), Asking(samples=20), Asking(confidence=True)):
+        for decoding in ("best", "recall"):
+            found = parsed(scores(4), asking, decoding, fixed)
+            for answer in found.answers:
+                assert "(NP (" in to_text(answer.tree).replace("(S (NP", "(NP")
+                assert any(label == "NP" and (i, j) == (1, 3) for label, i, j in _spans(answer.tree))
+    weights = weights_of_trees(given.spans[0].double().tolist())
+    kept = {t: w for t, w in weights.items() if any((i, j) == (1, 2) and CHAINS[q][-1] == "NP" for i, j, q in t)}
+    total = math.fsum(kept.values())
+    best = parsed(scores(4), Asking(nbest=2), fixed=fixed).answers[0]
+    wanted = {text_of(tree, given): weight / total for tree, weight in kept.items()}
+    assert best.probability == pytest.approx(wanted[to_text(best.tree)], rel=1e-5)
+
+
+def _spans(tree) -> list[tuple[str, int, int]]:  # type: ignore[no-untyped-def]
+    from catena.tasks.parse.constituency.trees import bracketing
+
+    return list(bracketing(tree).spans)
+
+
+def test_a_given_tag_is_kept_and_an_unknown_one_refused() -> None:
+    found = parsed(scores(4), Asking(), fixed=(Given(0, 1, "D", True), Given(1, 2, "N", True)))
+    assert [leaf.label for leaf in found.tree.leaves()][:2] == ["D", "N"]
+    with pytest.raises(DataError, match="the tag 'X' is given for word 1, and training never showed it"):
+        parsed(scores(4), Asking(), fixed=(Given(0, 1, "X", True),))
+
+
+def test_brackets_that_leave_no_tree_are_refused() -> None:
+    with pytest.raises(DataError, match=r"no tree is left by the brackets that are given \(1-2\)"):
+        parsed(scores(4), Asking(), fixed=(Given(0, 2, "VP", True),))
