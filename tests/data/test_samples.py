@@ -10,9 +10,11 @@ from itertools import combinations
 import pytest
 
 from catena.data.examples import Columns, LabelledText
+from catena.data.readers.conllu import read as read_conllu
 from catena.data.recognise import recognise
 from catena.data.samples.corpus import SPLITS, load_sample, load_tagged_sample, sample_names, sample_path
 from catena.errors import UnknownNameError
+from tests.oracle.dependency import is_projective, is_tree
 
 LABELLED = {split: load_sample(split) for split in SPLITS}
 TAGGED = {split: load_tagged_sample(split) for split in SPLITS}
@@ -88,7 +90,7 @@ def test_the_formats_are_recognised() -> None:
 
 def test_the_names_of_the_files() -> None:
     parts = [f"assistant/{split}.{ending}" for split in SPLITS for ending in ("tsv", "conll")]
-    assert sample_names() == sorted(["assistant/README.md", *parts])
+    assert [name for name in sample_names() if name.startswith("assistant/")] == sorted(["assistant/README.md", *parts])
 
 
 def test_an_unknown_file_is_answered_with_the_nearest() -> None:
@@ -214,3 +216,21 @@ def test_a_bag_of_words_learns_it_but_not_all_of_it() -> None:
     told = re.search(r"gets about (\d+) % of the test sentences", readme())
     assert told is not None
     assert 100 * accuracy == pytest.approx(int(told[1]), abs=2)
+
+
+# --- the garden treebank ----------------------------------------------------------------------------------------------
+
+
+def test_the_garden_holds_trees_and_as_many_as_its_readme_says() -> None:
+    readme = sample_path("garden/README.md").read_text(encoding="utf-8")
+    for split in ("train", "test"):
+        sentences = list(read_conllu(sample_path(f"garden/{split}.conllu")))
+        words = sum(len(sentence.words) for sentence in sentences)
+        assert re.search(rf"{len(sentences)} in\s+{split} \({words} words\)", readme)
+        for sentence in sentences:
+            heads = {int(word.id): int(word.head) for word in sentence.words}
+            assert sum(head == 0 for head in heads.values()) == 1
+            assert is_tree(heads), sentence.place
+            assert [word.deprel for word in sentence.words if word.head == "0"] == ["root"]
+            crossing = not is_projective(heads)
+            assert crossing == (sentence.comment("text") == "A letter arrived yesterday about the trees.")

@@ -1,7 +1,7 @@
 """The shipped corpora: where their files lie, and their sentences as examples.
 
-``assistant`` is the only one: sentences to an assistant, each with an intent and slots. Its README tells
-how it was made.
+``assistant`` has sentences to an assistant, each with an intent and slots; ``garden`` dependency trees. A README tells
+how each was made.
 """
 
 from __future__ import annotations
