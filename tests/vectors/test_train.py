@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from catena.errors import CheckpointError, DataError, DivergedError
 from catena.vectors.corpus import corpus_of_sentences
+from catena.vectors.learning import Block
 from catena.vectors.model import VectorModel, new_model
 from catena.vectors.settings import (
     BagModel,
@@ -16,6 +17,7 @@ from catena.vectors.settings import (
     MemoryModel,
     NceLoss,
     NegativeLoss,
+    PhraseSettings,
     SkipGramModel,
     SoftmaxLoss,
     SubwordSettings,
@@ -48,7 +50,7 @@ WAYS = {
     "uniform": settings_of(loss=NegativeLoss(power=0.0)),
     "nce": settings_of(loss=NceLoss(noise=5)),
     "hierarchical": settings_of(loss=HierarchicalLoss()),
-    "softmax": settings_of(loss=SoftmaxLoss()),
+    "softmax": settings_of(0.02, loss=SoftmaxLoss()),
     "positions": settings_of(model=SkipGramModel(positions=2, **SMALL)),
     "cbow": settings_of(model=CbowModel(**SMALL)),
     "cbow gradient": settings_of(0.3, model=CbowModel(whole_error=False, **SMALL)),
@@ -157,18 +159,24 @@ def test_an_older_model_of_another_make_is_refused() -> None:
         train_vectors(two_topics(40), settings_of(model=SkipGramModel(d=20)), start_from=old)
 
 
-@pytest.mark.parametrize("way", ["dm", "dbow"])
-def test_new_documents_lie_near_the_old_ones_of_their_topic(way: str) -> None:
-    model = train_vectors(two_topics(), settings_of(rate=0.1, epochs=20, model=WAYS[way].model)).model
-    outputs, inputs = model.outputs.copy(), model.inputs.copy()
-    new = infer_documents(model, [TOPICS["sea"], TOPICS["bread"], ["never", "seen"]], epochs=40)
-    assert (model.outputs == outputs).all()
-    assert (model.inputs == inputs).all()
-    documents = model.document_vectors()
-    topics = documents[0::2].mean(0) - documents[1::2].mean(0)  # from bread to sea
-    from_the_middle = (new - documents.mean(0)) @ topics
+@pytest.mark.parametrize("model", [MemoryModel(d=12, window=1), BagModel(d=12, window=1)])
+def test_new_documents_lie_near_the_old_ones_of_their_topic(model: MemoryModel | BagModel) -> None:
+    def between_the(words: list[str]) -> list[str]:  # no neighbour tells the topic: the document has to
+        return [word for topic_word in words for word in ("the", topic_word)]
+
+    documents = [between_the(words) for words in two_topics()]
+    learnt = train_vectors(documents, settings_of(rate=0.1, epochs=20, model=model)).model
+    outputs, inputs = learnt.outputs.copy(), learnt.inputs.copy()
+    new_ones = [between_the(TOPICS["sea"]), between_the(TOPICS["bread"]), ["never", "seen"]]
+    new = infer_documents(learnt, new_ones, epochs=40)
+    assert (learnt.outputs == outputs).all()
+    assert (learnt.inputs == inputs).all()
+    rows = learnt.document_vectors()
+    topics = rows[0::2].mean(0) - rows[1::2].mean(0)  # from bread to sea
+    assert (((rows - rows.mean(0)) @ topics > 0) == (np.arange(len(rows)) % 2 == 0)).mean() > 0.9
+    from_the_middle = (new - rows.mean(0)) @ topics
     assert from_the_middle[0] > 0 > from_the_middle[1]
-    assert (new == infer_documents(model, [TOPICS["sea"], TOPICS["bread"], ["never", "seen"]], epochs=40)).all()
+    assert (new == infer_documents(learnt, new_ones, epochs=40)).all()
 
 
 def test_documents_need_a_model_that_has_them() -> None:
@@ -205,3 +213,34 @@ def test_positions_and_ngrams_have_limits() -> None:
         SkipGramModel(window=3, positions=7)
     with pytest.raises(ValidationError, match=r"subwords\.shortest = 6 must not be above subwords\.longest = 3"):
         SubwordSettings(shortest=6, longest=3)
+
+
+def test_each_epoch_takes_every_block_once_in_an_order_of_its_own() -> None:
+    corpus = corpus_of_sentences(two_topics(3000), WordSettings(min_count=1), PhraseSettings())
+    settings = settings_of(epochs=3)
+    trainer = Trainer(new_model(settings, corpus.words, corpus.lines), corpus)
+    n, blocks = trainer.blocks.n, []
+
+    def learn(block: Block) -> np.ndarray:
+        blocks.append(block)
+        return np.zeros(2)
+
+    trainer.learner.learn = learn  # type: ignore[method-assign]
+    for _ in trainer.run():
+        pass
+    orders = [[block.line for block in blocks[i : i + n]] for i in range(0, 3 * n, n)]
+    assert n > 50
+    assert all(sorted(lines) == trainer.blocks.lines[:-1].tolist() for lines in orders)
+    assert len({tuple(lines) for lines in (*orders, sorted(orders[0]))}) == 4
+    sizes = np.array([(block.ids >= 0).sum() for block in blocks])
+    done = (np.cumsum(sizes) - sizes) / sizes.sum()
+    assert [block.rate for block in blocks] == pytest.approx(np.maximum(0.0001, 0.1 * (1 - done)))
+
+
+def test_rows_begin_evenly_between_plus_and_minus_one_over_d() -> None:
+    corpus = corpus_of_sentences(two_topics(40), WordSettings(min_count=1), PhraseSettings())
+    model = new_model(settings_of(model=BagModel(d=50)), corpus.words, corpus.lines)
+    rows = np.concatenate([model.word_vectors(), model.document_vectors()]) * 50
+    assert np.abs(rows).max() == pytest.approx(1, abs=0.02)
+    assert np.histogram(rows, 4, (-1, 1))[0] / rows.size == pytest.approx([0.25] * 4, abs=0.05)
+    assert not model.outputs.any()

@@ -147,11 +147,11 @@ def new_model(settings: VectorSettings, words: Words, documents: int, old: Vecto
     tree = settings.loss.kind == "hierarchical"
     outputs = aligned(v - 1 if tree else v, d)
     seeds, stage = Randomness(settings.seed), len(old.words) if old else 0
-    _draw(inputs[:v, :d], seeds.numpy("words", stage), settings)
-    _draw(inputs[v : v + buckets, :d], seeds.numpy("buckets", stage), settings)
-    _draw(inputs[v + buckets :, :d], seeds.numpy("documents", stage), settings)
+    draw_rows(inputs[:v, :d], seeds.numpy("words", stage), settings)
+    draw_rows(inputs[v : v + buckets, :d], seeds.numpy("buckets", stage), settings)
+    draw_rows(inputs[v + buckets :, :d], seeds.numpy("documents", stage), settings)
     if getattr(settings.model, "unit_norm", False):
-        _draw(outputs[:, :d], seeds.numpy("outputs", stage), settings)
+        draw_rows(outputs[:, :d], seeds.numpy("outputs", stage), settings)
     bias = np.zeros(0, np.float32)
     if settings.loss.kind == "nce":
         bias = np.log(np.maximum(words.counts, 1) / max(1, words.counts.sum())).astype(np.float32)
@@ -166,12 +166,16 @@ def new_model(settings: VectorSettings, words: Words, documents: int, old: Vecto
     return VectorModel(settings, words, inputs, outputs, bias, documents)
 
 
-def _draw(rows: Float32[np.ndarray, "n d"], generator: np.random.Generator, settings: VectorSettings) -> None:
-    """U(-1/2d, 1/2d), a block at a time; or random unit vectors where lengths are kept at one."""
+def draw_rows(rows: Float32[np.ndarray, "n d"], generator: np.random.Generator, settings: VectorSettings) -> None:
+    """U(-1/d, 1/d), a block at a time; or random unit vectors where lengths are kept at one.
+
+    Outputs begin at zero, so little moves until inputs have grown: half as large, as in the first word2vec, they lose
+    the time in which steps are largest.
+    """
     d = settings.model.d
     for low in range(0, len(rows), 1 << 16):
         part = rows[low : low + (1 << 16)]
-        part[:] = (generator.random(part.shape, dtype=np.float32) - np.float32(0.5)) / np.float32(d)
+        part[:] = (2 * generator.random(part.shape, dtype=np.float32) - 1) / np.float32(d)
         if getattr(settings.model, "unit_norm", False):
             part /= np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12)
 

@@ -1,9 +1,10 @@
 """Training: blocks of text are shared out to threads, epoch after epoch, and the loss of each epoch is kept.
 
-The step falls in proportion to the words read. What a block draws and how large its step is depend on its number alone,
-so one thread gives the same vectors bit for bit each time, and a training that was stopped between two blocks goes on
-as if nothing had happened. Several threads change the same rows without waiting for one another (Recht et al. 2011):
-faster, and never twice the same.
+Each epoch takes the blocks in an order of its own, drawn at random: text in its own order would teach the topic of the
+day, and forget it. The step falls in proportion to the words read. What a block draws and how large its step is depend
+on its number and its place alone, so one thread gives the same vectors bit for bit each time, and a training that was
+stopped between two blocks goes on as if nothing had happened. Several threads change the same rows without waiting for
+one another (Recht et al. 2011): faster, and never twice the same.
 
 Knows nothing of files: :mod:`catena.tasks.embed` writes run folders.
 """
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float32, Int
@@ -27,7 +29,7 @@ from catena.kernels.word2vec_words import cut_blocks
 from catena.randomness import Randomness
 from catena.vectors.corpus import Corpus, corpus_of_files, corpus_of_sentences, ids_of_sentences
 from catena.vectors.learning import Block, Learner, Loss, block_size
-from catena.vectors.model import VectorModel, aligned, new_model
+from catena.vectors.model import VectorModel, aligned, draw_rows, new_model
 from catena.vectors.settings import VectorSettings
 
 NO_LOSS = Loss()
@@ -80,6 +82,7 @@ class Trainer:
         self.blocks = _Blocks.cut(corpus.ids, block_size(self.settings, corpus.size))
         self.seeds = Randomness(self.settings.seed)
         self.ids = np.asarray(corpus.ids)
+        self.order = self._order(self.position.epoch)
 
     @property
     def is_over(self) -> bool:
@@ -108,40 +111,55 @@ class Trainer:
                     size = max(self.threads, size // 2)
                 then = time.perf_counter()
 
-    def _learn(self, pool: ThreadPoolExecutor, epoch: int, blocks: range) -> list[Loss]:
+    def _learn(self, pool: ThreadPoolExecutor, epoch: int, places: range) -> list[Loss]:
         """Learn some blocks on all threads, each of which takes the next one as soon as it is free."""
-        waiting, lock, losses = iter(blocks), threading.Lock(), [NO_LOSS] * len(blocks)
+        if self.order.epoch != epoch:
+            self.order = self._order(epoch)
+        waiting, lock, losses = iter(places), threading.Lock(), [NO_LOSS] * len(places)
 
         def work() -> None:
             while True:
                 with lock:
-                    number = next(waiting, None)
-                if number is None:
+                    place = next(waiting, None)
+                if place is None:
                     return
-                losses[number - blocks.start] = Loss(*self.learner.learn(self._block(epoch, number)).tolist())
+                losses[place - places.start] = Loss(*self.learner.learn(self._block(place)).tolist())
 
-        for job in [pool.submit(work) for _ in range(min(self.threads, len(blocks)))]:
+        for job in [pool.submit(work) for _ in range(min(self.threads, len(places)))]:
             job.result()
         return losses
 
-    def _block(self, epoch: int, number: int) -> Block:
+    def _order(self, epoch: int) -> _Order:
+        numbers = self.seeds.numpy("order", epoch).permutation(self.blocks.n)
+        words = np.diff(self.blocks.words)[numbers]
+        return _Order(epoch, numbers, np.concatenate([[0], np.cumsum(words)]))
+
+    def _block(self, place: int) -> Block:
+        epoch, number = self.order.epoch, int(self.order.numbers[place])
         low, high = int(self.blocks.starts[number]), int(self.blocks.starts[number + 1])
         seed = self.seeds.number("block", epoch * self.blocks.n + number)
-        return Block(self.ids[low:high], int(self.blocks.lines[number]), seed, self._rate(epoch, number))
+        return Block(self.ids[low:high], int(self.blocks.lines[number]), seed, self._rate(place))
 
-    def _rate(self, epoch: int, number: int) -> float:
-        done = self._share(epoch, number)
-        return max(self.settings.training.least_rate, self.settings.rate * (1 - done))
+    def _rate(self, place: int) -> float:
+        return max(self.settings.training.least_rate, self.settings.rate * (1 - self._share(place)))
 
-    def _share(self, epoch: int, number: int) -> float:
+    def _share(self, place: int) -> float:
+        """How much of the training comes before a place of this epoch."""
         total = max(1, int(self.blocks.words[-1]))
-        return (epoch + int(self.blocks.words[number]) / total) / self.settings.training.epochs
+        return (self.order.epoch + int(self.order.words[place]) / total) / self.settings.training.epochs
 
     def _status(self, before: Position, end: int, seconds: float, over: bool) -> Status:
-        share = self._share(before.epoch, end)
-        done = share - self._share(before.epoch, before.block)
-        words = round(done * self.settings.training.epochs * self.corpus.read)
-        return Status(self.position, share, words, seconds, self._rate(before.epoch, before.block), over)
+        share = self._share(end)
+        words = round((share - self._share(before.block)) * self.settings.training.epochs * self.corpus.read)
+        return Status(self.position, share, words, seconds, self._rate(before.block), over)
+
+
+class _Order(NamedTuple):
+    """The numbers of the blocks in the order of an epoch, and how many words come before each place and the end."""
+
+    epoch: int
+    numbers: Int[np.ndarray, " n"]
+    words: Int[np.ndarray, " n_and_end"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,8 +247,7 @@ def infer_documents(
     n, base = len(ends), model.first_document
     inputs = aligned(base + n, model.d)
     inputs[:base] = model.inputs[:base]
-    generator = Randomness(seed).numpy("documents")
-    inputs[base:, : model.d] = (generator.random((n, model.d), dtype=np.float32) - np.float32(0.5)) / model.d
+    draw_rows(inputs[base:, : model.d], Randomness(seed).numpy("documents"), model.settings)
     training = model.settings.training.model_copy(update={"subsample": 0.0})
     settings = model.settings.model_copy(update={"training": training})
     learner = Learner(VectorModel(settings, model.words, inputs, model.outputs, model.bias, n), frozen=True)
