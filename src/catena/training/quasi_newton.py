@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from catena.errors import DivergedError
+from catena.kernels.vector_sums import add_times, dot
 
 Vector = Float64[np.ndarray, " n"]
 Function = Callable[[Float64[np.ndarray, " n"]], tuple[float, Float64[np.ndarray, " n"]]]
@@ -78,7 +79,7 @@ class QuasiNewton:
     @property
     def is_at_rest(self) -> bool:
         """Whether the slope is as good as zero: a hundred-thousandth of the point's length (1 if that is less)."""
-        return float(np.linalg.norm(self.slope)) <= 1e-5 * max(1.0, float(np.linalg.norm(self.point)))
+        return length(self.slope) <= 1e-5 * max(1.0, length(self.point))
 
     def step(self) -> bool:
         """One iteration. False if no point along the direction is better: it stays where it is, at rest or stuck."""
@@ -86,7 +87,7 @@ class QuasiNewton:
         direction = self._direction(slope)
         if self.l1 > 0:
             direction[direction * slope >= 0] = 0.0  # what disagrees with the slope would leave the orthant
-        if not float(direction @ slope) < 0:
+        if not dot(direction, slope) < 0:
             self.moves, self.changes = [], []
             direction = -slope
         found = self._search(direction, slope)
@@ -141,20 +142,20 @@ class QuasiNewton:
         """The two loops of Nocedal & Wright (2006), algorithm 7.4."""
         d = -slope
         if not self.moves:
-            return d / max(1.0, float(np.linalg.norm(slope)))
+            return d / max(1.0, length(slope))
         shares = []
         for move, change in zip(reversed(self.moves), reversed(self.changes), strict=True):
-            share = float(move @ d) / float(move @ change)
-            d -= share * change
+            share = dot(move, d) / dot(move, change)
+            add_times(d, -share, change)
             shares.append(share)
-        d *= float(self.moves[-1] @ self.changes[-1]) / float(self.changes[-1] @ self.changes[-1])
+        d *= dot(self.moves[-1], self.changes[-1]) / dot(self.changes[-1], self.changes[-1])
         for move, change, share in zip(self.moves, self.changes, reversed(shares), strict=True):
-            d += (share - float(change @ d) / float(move @ change)) * move
+            add_times(d, share - dot(change, d) / dot(move, change), move)
         return d
 
     def _remember(self, move: Vector, change: Vector) -> None:
         # Without curvature along the step, the memory would lose what makes its directions go down.
-        if float(move @ change) > 1e-12 * float(change @ change):
+        if dot(move, change) > 1e-12 * dot(change, change):
             self.moves.append(move)
             self.changes.append(change)
             del self.moves[: -self.memory], self.changes[: -self.memory]
@@ -171,14 +172,14 @@ class QuasiNewton:
             point[point * orthant <= 0] = 0.0
             value, gradient = self._evaluate(point)
             objective = value + self.l1 * float(np.abs(point).sum())
-            if objective <= before + ENOUGH * float(slope @ (point - self.point)) and np.isfinite(objective):
+            if objective <= before + ENOUGH * dot(slope, point - self.point) and np.isfinite(objective):
                 return Found(point, value, gradient) if objective < before else None
             size *= 0.5
         return None
 
     def _search_line(self, direction: Vector, slope: Vector) -> Found | None:
         """A point with the strong Wolfe conditions, or the best one met on the way to it."""
-        line = _Line(self, direction, float(direction @ slope))
+        line = _Line(self, direction, dot(direction, slope))
         return line.search()
 
 
@@ -198,7 +199,7 @@ class _Line:
         value, gradient = self.at._evaluate(point)
         if np.isfinite(value) and value < (self.value if self.best is None else self.best.value):
             self.best = Found(point, value, gradient)
-        return value, float(gradient @ self.direction), point, gradient
+        return value, dot(gradient, self.direction), point, gradient
 
     def search(self) -> Found | None:
         """Widen the step until a good one lies inside, then close in on it."""
@@ -253,6 +254,11 @@ def _between(
     divisor = high_slope - low_slope + 2 * d2
     size = high - (high - low) * (high_slope + d2 - d1) / divisor if divisor != 0 else middle
     return float(np.clip(size, min(low, high) + 0.1 * width, max(low, high) - 0.1 * width))
+
+
+def length(x: Vector) -> float:
+    """The square root of the sum of the squares."""
+    return float(np.sqrt(dot(x, x)))
 
 
 def _one_sided(gradient: Vector, point: Vector, l1: float) -> Vector:

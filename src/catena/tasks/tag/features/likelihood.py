@@ -20,6 +20,7 @@ from catena.errors import DataError
 from catena.kernels.chain_loops import level_tables, log_rows
 from catena.kernels.feature_sums import count_tags, score_tokens, spread_tokens, sum_chains, sum_tokens
 from catena.kernels.threads import in_row_blocks
+from catena.kernels.vector_sums import add_times, dot
 from catena.tasks.tag.features.dictionary import FeatureIds
 from catena.tasks.tag.features.weights import Layout, pair_counts
 
@@ -180,6 +181,7 @@ class Likelihood:
         self.items = len(chosen)
         self._shards = shards_of(data, chosen, n)
         self._partly = shards_of(data, partly, n) if len(partly) else []
+        self._unused = np.flatnonzero(~self.layout.in_use)
         self._observed = self._count(np.setdiff1d(chosen, partly))
 
     def _count(self, sentences: Int64[np.ndarray, " c"]) -> Float64[np.ndarray, " n"]:
@@ -208,13 +210,13 @@ class Likelihood:
     def __call__(self, vector: Float64[np.ndarray, " n"]) -> tuple[float, Float64[np.ndarray, " n"]]:
         given = (self.data, self.tags, self.layout, vector, self.over)
         summed = expectations(*given, self._shards)
-        value = summed.total - float(self._observed @ vector) + self.l2 * float(vector @ vector)
+        value = summed.total - dot(self._observed, vector) + self.l2 * dot(vector, vector)
         gradient = summed.counts
         gradient -= self._observed
         if self._partly:
             held = expectations(*given, self._partly, held=True)
             value -= held.total
             gradient -= held.counts
-        gradient += 2 * self.l2 * vector
-        gradient[~self.layout.in_use] = 0.0
+        add_times(gradient, 2 * self.l2, vector)
+        gradient[self._unused] = 0.0
         return value, gradient

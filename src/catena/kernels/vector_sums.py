@@ -1,0 +1,40 @@
+"""Sums over long vectors, on one thread: the libraries under numpy take as many as they please, and wait for each other
+on a busy machine; and what they add up depends on how many there were.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float64, types
+
+from catena.kernels.compiled import SUMS, called
+from catena.kernels.lattice_graph import when_needed
+
+NUMBERS = types.Array(float64, 1, "C")
+
+
+@called(SUMS)
+def _dot(a: Any, b: Any) -> float:
+    total = 0.0
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@called(SUMS)
+def _add(y: Any, times: float, x: Any) -> None:
+    for i in range(len(y)):
+        y[i] += times * x[i]
+
+
+@when_needed(NUMBERS, NUMBERS)
+def dot(a: Any, b: Any) -> float:
+    """Σ a[i] b[i]."""
+    return _dot(a, b)
+
+
+@when_needed(NUMBERS, float64, NUMBERS)
+def add_times(y: Any, times: float, x: Any) -> None:
+    """``y += times * x``, in place."""
+    _add(y, times, x)
