@@ -55,7 +55,7 @@ class EditSettings(Config):
     """features: log-linear in the symbols around a place. encoder: a recurrent network reads the source."""
     window: int = Field(2, ge=0, le=5)
     """With features: symbols to the left and right of a place that are looked at, each by itself and in runs."""
-    buckets: int = Field(1 << 16, gt=0)
+    buckets: int = Field(1 << 15, gt=0)
     """With features: rows of the table of weights; features are put into them by a hash."""
     size: int = Field(64, gt=0)
     """With an encoder: the size of the vectors of source symbols."""

@@ -23,6 +23,7 @@ SPECIMENS = [
     Specimen("tsv", "label\tid\tsentence\nplace\t1\tthe café is open\nweather\t2\tit rains\n", 2),
     Specimen("jsonl", '{"text": "the café", "label": "a"}\n{"label": 3, "text": "it rains"}\n', 2),
     Specimen("parallel", "the café is open\tdas Café ist offen\nit rains\tes regnet\n", 2),
+    Specimen("dictionary", ";;; words\ncafé  K AH0 F EY1\ncafé(2)  K AE1 F EY0\nrain  R EY1 N # weather\n", 3),
     Specimen("columns", "-DOCSTART- -X- O\n\nthe DT O\ncafé NN B-LOC\n\nit PRP O\nrains VBZ O\n", 2),
     Specimen(
         "conllu",

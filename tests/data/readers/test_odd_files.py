@@ -142,6 +142,7 @@ LONG_LINES = {
     "tsv": (f"label\ttext\na\t{LONG}\nb\tshort", 2),
     "jsonl": (f'{{"text": "{LONG}", "label": 1}}\n', 1),
     "parallel": (f"{LONG}\tshort", 1),
+    "dictionary": (f"{'w' * 10_000_000} W ER1 D\nshort SH AO1 R T", 2),
     "columns": (f"{'word' * 2_600_000} O\nshort O\n", 1),
     "conllu": (f"1\t{'w' * 10_000_000}\t_\t_\t_\t_\t0\troot\t_\t_\n\n", 1),
     "brackets": (f"(S {'(NN word) ' * 20_000} (NN {'w' * 10_000_000}))", 1),

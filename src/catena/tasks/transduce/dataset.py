@@ -136,7 +136,9 @@ def words_of(
             tally.drop(f"longer than max_length={max_length}", pair.place, shown)
         else:
             targets = grouped.setdefault(source, [])
-            if target not in targets:
+            if target in targets:
+                tally.drop("equal to one before", pair.place, shown)
+            else:
                 targets.append(target)
     return [Word(source, tuple(targets)) for source, targets in grouped.items()]
 
@@ -167,15 +169,13 @@ def prepare(config: TransduceConfig) -> Dataset:
     for name, path in (("dev", data.dev), ("test", data.test)):
         if path is not None:
             parts[name] = words_of(read_pairs(Path(path), data, format_of(Path(path), data)), cutting, tally)
-    for name in ("train", "dev"):
+    counts = tally.counts(used=sum(len(word.targets) for part in parts.values() for word in part))
+    for name, cure in (("train", ""), ("dev", ", a dev file, or a larger data.dev_share")):
         if not parts[name]:
-            raise DataError(
-                f"there are no pairs in {name}: {tally.counts(used=0).sentence('')}. "
-                + ("Give more pairs" if name == "train" else "Give more pairs, a dev file, or a larger data.dev_share")
-            )
+            raise DataError(f"there are no pairs in {name}: {counts.sentence('')}. Give more pairs{cure}")
     lines = [_line(name, part) for name, part in parts.items() if part]
     if tally.dropped:
-        lines.append(tally.counts(used=sum(len(w.targets) for part in parts.values() for w in part)).sentence())
+        lines.append(counts.sentence())
     return Dataset(cutting, parts["train"], parts["dev"], parts["test"], tally, lines)
 
 

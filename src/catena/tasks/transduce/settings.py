@@ -78,7 +78,7 @@ class TransduceConfig(Config):
     machine: MachineSettings = MachineSettings()
     data: TransduceData = TransduceData()
     model: TransducerSettings = JointSettings()
-    batches: BatchSettings = BatchSettings(batch_size=32)
+    batches: BatchSettings = BatchSettings(batch_size=64)
     training: TrainingSettings = Field(default_factory=TrainingSettings)
 
     @model_validator(mode="before")

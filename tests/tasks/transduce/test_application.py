@@ -1,0 +1,192 @@
+"""The task as a whole: train, resume, load, predict, evaluate, for every kind of model."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from catena import config as configs
+from catena.errors import CheckpointError, DataError
+from catena.randomness import Randomness
+from catena.tasks.application import Asking, Reading
+from catena.tasks.transduce.application import TransduceApplication
+from catena.tasks.transduce.dataset import prepare
+from catena.tasks.transduce.predictor import TransducePredictor
+from catena.tasks.transduce.settings import TransduceConfig
+from catena.training.report import SilentReporter
+from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
+
+RULES = {"sh": "S", "a": "A", "t": "T", "oo": "U", "m": "M", "ee": "I"}
+KINDS: dict[str, dict[str, Any]] = {
+    "joint": {"order": 3, "rounds": 4},
+    "edit": {"buckets": 512},
+    "encoder": {"kind": "edit", "scores": "encoder", "size": 8, "encoder": {"d": 8}},
+    "baseline": {},
+}
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng, names = np.random.default_rng(0), list(RULES)
+    lines = {}
+    for _ in range(200):
+        chosen = [names[k] for k in rng.integers(0, len(names), rng.integers(2, 5))]
+        target = " ".join(RULES[name] for name in chosen)
+        odd = rng.random()  # now and then another vowel or another consonant, so that there is a second answer
+        lines["".join(chosen)] = target.replace("A", "E" if odd < 0.1 else "A").replace("T", "D" if odd > 0.9 else "T")
+    path = tmp_path_factory.mktemp("data") / "words.tsv"
+    path.write_text("".join(f"{x}\t{y}\n" for x, y in lines.items()), encoding="utf-8")
+    return path
+
+
+def config(words: Path, kind: str = "joint", **sections: Any) -> TransduceConfig:
+    values: dict[str, Any] = {"machine": {"device": "cpu", "threads": 1}, **sections}
+    values["data"] = {"train": [str(words)], "target_tokens": "symbols", "dev_share": 0.2, **sections.get("data", {})}
+    values["model"] = {"kind": kind, **KINDS[kind], **sections.get("model", {})}
+    values.setdefault("training", {"max_epochs": 2, "optimizer": "adam", "learning_rate": 0.05})
+    return configs.parse(TransduceConfig, values)
+
+
+def train(made: TransduceConfig, folder: Path) -> TransducePredictor:
+    trained = TransduceApplication().train(made, folder, SilentReporter())
+    assert 0 <= trained.scores["word_error"] <= 1
+    found = TransduceApplication().load(folder, "cpu")
+    assert isinstance(found, TransducePredictor)
+    return found
+
+
+@pytest.fixture(scope="module")
+def joint(words: Path, tmp_path_factory: pytest.TempPathFactory) -> TransducePredictor:
+    return train(config(words), tmp_path_factory.mktemp("runs") / "joint")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_trained_loaded_and_asked(kind: str, words: Path, tmp_path: Path) -> None:
+    model = train(config(words, kind, data={"test_share": 0.1}), tmp_path / "run")
+    answers = model.predict(["shat", "moot"])
+    assert [answer.text for answer in answers] == ["shat", "moot"]
+    assert model.describe(3)
+    report = model.evaluate(words)
+    assert report.signatures["word_error"].startswith("word_error|references:any|n=")
+    again = TransduceApplication().load(tmp_path / "run", "cpu")
+    assert again.predict(["shat", "moot"]) == answers
+
+
+def test_what_training_says_on_dev_is_what_the_loaded_model_does(words: Path, tmp_path: Path) -> None:
+    made = config(words, "edit")
+    trained = TransduceApplication().train(made, tmp_path / "run", SilentReporter())
+    model = TransduceApplication().load(tmp_path / "run", "cpu")
+    dev = tmp_path / "dev.tsv"
+    dev.write_text(
+        "".join(f"{''.join(w.source)}\t{' '.join(y)}\n" for w in prepare(made).dev for y in w.targets), encoding="utf-8"
+    )
+    assert model.evaluate(dev).scores == pytest.approx(trained.scores)
+
+
+def test_a_rule_is_learnt(joint: TransducePredictor, words: Path) -> None:
+    assert str(joint.predict(["shooteema"])[0]) == "S U T I M A"
+    assert joint.evaluate(words).scores["word_error"] < 0.25
+
+
+def test_several_answers_with_scores_and_alignments(joint: TransducePredictor) -> None:
+    asking = Asking(nbest=3, scores=True, alignment=True)
+    answer = joint.predict(["shat"], asking)[0]
+    assert len(answer.targets) == 3 == len(set(answer.targets))
+    scores = [value for value in answer.log_probs if value is not None]
+    assert scores == sorted(scores, reverse=True)
+    assert math.fsum(map(math.exp, scores)) <= 1 + 1e-9
+    lines = joint.write(answer, "shat", "tsv").splitlines()
+    assert lines[0].split("\t")[:2] == ["shat", "S A T"]
+    assert lines[0].split("\t")[3].startswith("sh|S")
+    row = json.loads(joint.write(answer, "shat", "jsonl"))
+    assert row["targets"][0]["target"] == "S A T"
+    assert row["targets"][0]["alignment"][0] == ["sh", "S"]
+    assert joint.write(joint.predict(["shat"])[0], "shat", "text") == "S A T"
+    assert joint.write(joint.predict(["shat"])[0], "shat", "tsv") == "shat\tS A T"
+
+
+def test_a_killed_training_ends_the_same(words: Path, tmp_path: Path) -> None:
+    made = config(words, "edit", batches={"batch_size": 32})
+
+    def make_task() -> Any:
+        data = TransduceApplication().prepare(made, Randomness(SEED), None, None)
+        return TransduceApplication().task(made, data, torch.device("cpu"), Randomness(SEED))
+
+    killed_anywhere_ends_the_same(make_task, made.training, tmp_path, kills=[1, 3])
+
+
+def test_a_fitted_run_is_made_again_by_resume(words: Path, tmp_path: Path) -> None:
+    made = config(words)
+    first = TransduceApplication().train(made, tmp_path / "run", SilentReporter())
+    again = TransduceApplication().resume(tmp_path / "run", SilentReporter())
+    assert again.scores == first.scores
+    with pytest.raises(CheckpointError, match="a model of kind 'joint' is made anew"):
+        TransduceApplication().train(made, tmp_path / "other", SilentReporter(), start_from=tmp_path / "run")
+
+
+def test_a_network_starts_from_an_old_one_with_its_symbols(words: Path, tmp_path: Path) -> None:
+    train(config(words, "edit"), tmp_path / "old")
+    few = tmp_path / "few.tsv"
+    few.write_text("".join(f"{'at' * n}\t{'A T ' * n}\n" for n in range(1, 30)), encoding="utf-8")
+    made = config(few, "edit", data={"target_tokens": "symbols", "dev": str(words)})
+    TransduceApplication().train(made, tmp_path / "new", SilentReporter(), start_from=tmp_path / "old")
+    model = TransduceApplication().load(tmp_path / "new", "cpu")
+    assert "sh" not in model.describe(1)[1]
+    assert " s " in model.describe(1)[1]
+
+
+def test_strange_input_is_handled(joint: TransducePredictor) -> None:
+    for text in ("", "   ", "???", "sh\x00t", "ä", "a" * 2000):
+        answer = joint.predict([text])[0]
+        assert answer.text == text
+        assert joint.write(answer, text, "tsv").startswith(text)
+    assert len(str(joint.predict(["moo" * 700])[0]).split()) == 1400
+    with pytest.raises(DataError, match="predict takes a list of texts"):
+        joint.predict("shoot")
+    with pytest.raises(DataError, match="cannot be asked for --samples"):
+        joint.predict(["shoot"], Asking(samples=2))
+
+
+def test_an_edit_model_writes_for_2000_characters_and_unknown_ones(words: Path, tmp_path: Path) -> None:
+    model = train(config(words, "edit"), tmp_path / "run")
+    assert len(model.predict(["at" * 1000])[0].targets) == 1
+    assert model.predict(["?", ""])[0].targets
+
+
+def test_lines_with_a_tab_are_read_up_to_it(joint: TransducePredictor, words: Path, tmp_path: Path) -> None:
+    assert list(joint.items_of_lines(iter(["shat\tS A T", "moo"]))) == ["shat", "moo"]
+    sources = [line.split("\t")[0] for line in words.read_text().splitlines()]
+    assert list(joint.read_inputs(words)) == sources
+    assert list(joint.read_inputs(words, Reading(format="parallel"))) == sources
+    assert [a.text for a in joint.predict_stream(iter(sources * 2))] == sources * 2
+
+
+def test_a_baseline_has_no_scores(words: Path, tmp_path: Path) -> None:
+    model = train(config(words, "baseline"), tmp_path / "run")
+    with pytest.raises(DataError, match="a baseline is a rule and has no probabilities"):
+        model.predict(["shat"], Asking(scores=True))
+    answers = model.answers(words)
+    assert answers.measure(answers.right, answers.given) == model.evaluate(words).scores["word_error"]
+    with pytest.raises(DataError, match="a transducer has no 'accuracy'"):
+        model.answers(words, "accuracy")
+
+
+def test_damaged_folders_are_named(words: Path, tmp_path: Path) -> None:
+    from catena.tasks.transduce.predictor import load_alphabets, load_cutting
+
+    for load, name in ((load_cutting, "cutting.json"), (load_alphabets, "symbols.json")):
+        (tmp_path / name).write_text("[1]", encoding="utf-8")
+        with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
+            load(tmp_path)
+
+
+def test_time_chooses_the_joint_model(words: Path) -> None:
+    made, lines = TransduceApplication().fit_to_time(config(words, "edit"))
+    assert made.model.kind == "joint"
+    assert "joint n-gram model" in lines[0]

@@ -1,0 +1,135 @@
+"""Reading pairs: symbols, grouping, the split by hash, and what is dropped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena import config as configs
+from catena.errors import ConfigError, DataError, FormatError
+from catena.tasks.transduce.dataset import Cutting, place_of, prepare
+from catena.tasks.transduce.settings import TransduceConfig
+
+
+def config(path: Path, **data: Any) -> TransduceConfig:
+    return configs.parse(TransduceConfig, {"data": {"train": [str(path)], **data}})
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"word{i}\tw o r d {i}\n" for i in range(200)), encoding="utf-8")
+    return path
+
+
+def test_symbols_are_characters_or_stand_between_blanks(pairs: Path) -> None:
+    data = prepare(config(pairs, target_tokens="symbols"))
+    word = data.train[0]
+    assert word.source[:4] == tuple("word")
+    assert word.targets[0][:4] == ("w", "o", "r", "d")
+    assert data.cutting.join(word.targets[0]).startswith("w o r d ")
+    plain = prepare(config(pairs))
+    assert plain.train[0].targets[0][:3] == ("w", " ", "o"), "a blank is a character like any other"
+    swapped = prepare(config(pairs, swap=True, source_tokens="symbols"))
+    assert swapped.train[0].source[:4] == ("w", "o", "r", "d")
+
+
+def test_a_dictionary_has_characters_and_symbols_and_loses_its_stress(tmp_path: Path) -> None:
+    path = tmp_path / "words.dict"
+    path.write_text(
+        "tomato T AH0 M EY1\ntomato(2) T AH0 M AA1\ntomato(3) T AH1 M AA0\n" + "".join(f"x{i} K S\n" for i in range(40))
+    )
+    data = prepare(config(path, strip="012", dev_share=0.5))
+    word = next(word for word in data.train + data.dev if len(word.source) == 6)
+    assert word.targets == (("T", "AH", "M", "EY"), ("T", "AH", "M", "AA")), "equal ones are one"
+
+
+def test_the_split_depends_on_the_source_alone(pairs: Path, tmp_path: Path) -> None:
+    data = prepare(config(pairs, dev_share=0.2, test_share=0.2))
+    parts = {"train": data.train, "dev": data.dev, "test": data.test}
+    for name, part in parts.items():
+        for word in part:
+            at = place_of(word.source)
+            assert name == ("test" if at < 0.2 else "dev" if at < 0.4 else "train")
+    assert 20 < len(data.test) < 60
+    assert 20 < len(data.dev) < 60
+    lines = pairs.read_text().splitlines()[::-1]
+    other = tmp_path / "other.tsv"
+    other.write_text("\n".join(lines[:100]) + "\n")
+    there = {word.source for word in prepare(config(other, dev_share=0.2, test_share=0.2)).dev}
+    assert there == {word.source for word in data.dev} & {tuple(line.split("\t")[0]) for line in lines[:100]}
+
+
+def test_files_of_their_own_are_not_split(pairs: Path, tmp_path: Path) -> None:
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("a\tb\nc\td\n")
+    data = prepare(config(pairs, dev=str(dev), target_tokens="symbols"))
+    assert len(data.train) == 200
+    assert [word.source for word in data.dev] == [("a",), ("c",)]
+
+
+def test_what_is_dropped_is_counted_by_reason(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    kept = "".join(f"word{i}\tw{i}\n" for i in range(50))
+    path.write_text(kept + "\tempty source\nempty target\t\n\n" + "a" * 30 + "\tlong\n")
+    data = prepare(config(path, max_length=20))
+    assert len(data.train) + len(data.dev) == 50
+    words = data.tally.counts(used=50).sentence()
+    assert words.startswith("read 54; used 50; dropped 4 (")
+    assert "2 with an empty source" in words
+    assert "1 with an empty target" in words
+    assert "1 longer than max_length=20" in words
+
+
+def test_a_line_with_two_tabs_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("a\tb\nc\td\te\n")
+    with pytest.raises(FormatError, match=r"pairs\.tsv:2.* has 3 tab-separated fields, not 2"):
+        prepare(config(path, format="parallel"))
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("just some words\nin lines without tabs\n")
+    with pytest.raises(FormatError, match=r"is no file of pairs .*source<TAB>target"):
+        prepare(config(path))
+    with pytest.raises(FormatError, match=r"data\.format = 'text' has no pairs of strings"):
+        prepare(config(path, format="text"))
+
+
+def test_nothing_to_train_on_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\tx\n\ty\n")
+    with pytest.raises(DataError, match="there are no pairs in train: read 2; used 0; dropped 2"):
+        prepare(config(path, format="parallel"))
+    path.write_text("a\tx\n")
+    with pytest.raises(DataError, match="there are no pairs in"):
+        prepare(config(path, format="parallel"))
+
+
+def test_targets_that_repeat_are_no_labels(tmp_path: Path) -> None:
+    """A column of few different targets looks like labels, and is a column of targets when the task is known."""
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"word{i}\t{'yn'[i % 2]}\n" for i in range(60)))
+    assert prepare(config(path)).train
+
+
+def test_settings_that_do_not_fit_are_refused() -> None:
+    for data, words in (
+        ({"dev_share": 0.5, "test_share": 0.5}, "leave nothing to train on"),
+        ({"test": "x", "test_share": 0.1}, "leave one of them out"),
+        ({"folds": 3}, "data.folds is not known for pairs"),
+        ({"too_long": "cut"}, "would part a target from its source"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            configs.parse(TransduceConfig, {"data": data})
+    with pytest.raises(ConfigError, match=r"training\.metric = 'accuracy' is no score of a transducer"):
+        configs.parse(TransduceConfig, {"training": {"metric": "accuracy"}})
+
+
+def test_cutting_lowers_and_strips() -> None:
+    cutting = Cutting(False, True, lowercase=True, strip="012")
+    assert cutting.source(" Ab ") == ("a", "b")
+    assert cutting.target("AH0 B 1") == ("ah", "b"), "a symbol of which nothing is left is gone"
