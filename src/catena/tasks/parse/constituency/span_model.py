@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -24,7 +24,7 @@ from catena.tasks.words.model import SentenceEncoder, Vectors, build_sentence_en
 
 class SpanScores(NamedTuple):
     """``spans[b, i, j, q]`` is the score of label ``q`` over the words from ``i`` to ``j``, both included, and label 0
-    that of no phrase; ``tags[b, i, p]`` is the score of tag ``p``."""
+    that of no phrase (0 where ``i > j``); ``tags[b, i, p]`` is the score of tag ``p``."""
 
     spans: Float[Tensor, "b t t k"]
     tags: Float[Tensor, "b t p"]
@@ -60,20 +60,27 @@ class SpanParser(nn.Module):
 
     def forward(self, batch: WordBatch) -> SpanScores:
         states = self.encoder(batch)
-        hidden = self.drop(F.relu(self.norm(self._between(states) + self.bias)))
+        b, t, _ = states.shape
+        first, last = torch.triu_indices(t, t, device=states.device)
+        hidden = self.drop(F.relu(self.norm(self._between(states, first, last) + self.bias)))
+        scores = self.labels(hidden)
+        spans = scores.new_zeros(b, t, t, scores.shape[-1])
+        spans[:, first, last] = scores
         tags = self.tags(self.drop(F.relu(self.hidden_tags(states))))
-        return SpanScores(self.labels(hidden), tags)
+        return SpanScores(spans, tags)
 
-    def _between(self, states: Float[Tensor, "b t d"]) -> Float[Tensor, "b t t d_span"]:
-        """A vector for each span."""
+    def _between(
+        self, states: Float[Tensor, "b t d"], first: Int[Tensor, "n"], last: Int[Tensor, "n"]
+    ) -> Float[Tensor, "b n d_span"]:
+        """A vector for each span from word ``first`` to word ``last``, both included."""
         if self.last is not None:
-            return self.first(states)[:, :, None] + self.last(states)[:, None, :]
+            return self.first(states)[:, first] + self.last(states)[:, last]
         half = self.forward_half
         posts = torch.cat(
             (F.pad(states[..., :half], (0, 0, 1, 0)), -F.pad(states[..., half:], (0, 0, 0, 1))), dim=-1
         )  # post i stands before word i: what was read up to it from the left, less what was read from the right
         projected = self.first(posts)
-        return projected[:, None, 1:] - projected[:, :-1, None]
+        return projected[:, last + 1] - projected[:, first]
 
 
 def build_span_parser(
