@@ -81,6 +81,22 @@ def test_a_text_is_read_as_a_right_branching_tree_if_the_model_says_so(tmp_path:
     assert predictor.predict([""])[0].label in predictor.labels
 
 
+def test_trees_of_standard_input_may_span_lines(predictor: TreePredictor) -> None:
+    lines = iter(["(x (x a)", "   (x film))", "(x (x a) (x film))"])
+    assert [to_text(tree) for tree in predictor.items_of_lines(lines)] == ["(x (x a) (x film))"] * 2
+    assert list(predictor.items_of_lines(iter(["a film", "(x film)"]))) == ["a film", "(x film)"]
+    assert list(predictor.items_of_lines(iter([]))) == []
+    with pytest.raises(FormatError, match="standard input:2 closes a bracket that was never opened"):
+        list(predictor.items_of_lines(iter(["(x film)", ")"])))
+
+
+def test_a_sentence_of_five_thousand_words_is_no_trouble(predictor: TreePredictor) -> None:
+    text = "(x (x good) " * 4999 + "(x film)" + ")" * 4999
+    (found,) = predictor.predict([text])
+    assert len(found.nodes) == 9999
+    assert len(predictor.write(found, text, "brackets").split()) == 9999 + 5000
+
+
 def test_what_is_written(predictor: TreePredictor) -> None:
     (found,) = predictor.predict([TREE])
     assert predictor.write(found, TREE, "text") == "4"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ import torch
 from catena.checkpoint import Checkpoint
 from catena.data.examples import Place, Tree
 from catena.data.readers.brackets import read as read_brackets
-from catena.data.readers.brackets import to_text
+from catena.data.readers.brackets import read_lines, to_text
 from catena.data.reading import Tally
 from catena.data.recognise import recognise
 from catena.data.vocabulary import Labels
@@ -137,6 +137,17 @@ class TreePredictor(Predictor):
         if self.reader.model.without_tree == "refuse":
             raise DataError(f"{path} holds no trees; {NEEDS_TREES}")
         yield from read_texts(path, reading, self.config.data, self.labels)
+
+    def items_of_lines(self, lines: Iterator[str]) -> Iterator[Item]:
+        """Trees, each in one line or many, if the first line opens one; otherwise each line is a text."""
+        first = next(lines, None)
+        if first is None:
+            return
+        waiting = chain([first], lines)
+        if first.lstrip().startswith("("):
+            yield from read_lines(enumerate(waiting, start=1), "standard input")
+        else:
+            yield from waiting
 
     # --- on labelled data ---------------------------------------------------------------------------------------------
 
