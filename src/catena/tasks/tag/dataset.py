@@ -24,6 +24,8 @@ from catena.tasks.words.sentences import Sentence, field_of, sentence_of
 
 SENTENCES = ("columns", "conllu")
 """Formats with a word in each line."""
+NAMED = (".conll", ".iob", ".bio", ".iob2")
+"""Names of files with a word in each line, where a few lines show no sign of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ def recognised(data: TagData, path: str | Path) -> Recognised:
     """The format that the config names or the file shows; one that holds no tagged sentences is refused."""
     asked = data.format if data.format != "auto" else "text" if data.segment else None
     found = Recognised(asked, "it was asked for") if asked else recognise(path, data.encoding)
+    if not asked and found.format not in SENTENCES and Path(path).name.removesuffix(".gz").endswith(NAMED):
+        found = Recognised("columns", "its name says so")
     if found.format in SENTENCES or (found.format == "text" and data.segment):
         return found
     if found.format == "text":

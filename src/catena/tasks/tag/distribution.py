@@ -158,7 +158,7 @@ class SegmentDistribution(TagDistribution):
         found = []
         for row, n in zip(marginals, self.lengths, strict=True):
             table = np.zeros((n, len(names)))
-            for i, length, y in np.argwhere(row[:n] > 0):
+            for i, length, y in np.argwhere(row[:n] > 0).tolist():
                 if i + length < n:
                     for j, tag in enumerate(self._segment_tags(length + 1, self.kinds.labels[y]), i):
                         if tag in names:

@@ -171,7 +171,9 @@ class TagPredictor(Predictor):
     # --- given tags ---------------------------------------------------------------------------------------------------
 
     def _given_tags(self, path: Path) -> Iterator[Tagged]:
-        return read_tagged(self.config.data, (), path)
+        format = "text" if self.config.data.segment else recognise(path, self.config.data.encoding).format
+        data = self.config.data.model_copy(update={"format": format if format in ("conllu", "text") else "columns"})
+        return read_tagged(data, (), path)
 
     def _next_given(self, given: Iterator[Tagged], sentence: Sentence) -> np.ndarray:
         """The tags that the words of a sentence may have, by the next sentence of the file."""

@@ -45,7 +45,7 @@ class NeuralScorer(Scorer):
 
     def of_encoded(self, encoded: EncodedSentences, rows: Sequence[int]) -> TagDistribution:
         """The same for sentences that are numbers already."""
-        with torch.inference_mode():
+        with torch.no_grad():  # not inference mode: confidences are gradients of what comes out
             lengths = torch.from_numpy(encoded.lengths[list(rows)])
             structure = self.model.distribution(encoded.batch(rows, self.device), lengths)
         if isinstance(structure, LinearChain):

@@ -1,0 +1,130 @@
+"""Files to tagged sentences: formats, columns, what is dropped, what is refused with file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.errors import ConfigError, DataError, FormatError
+from catena.randomness import Randomness
+from catena.tasks.tag.dataset import TagDataset, prepare
+from tests.tasks.tag.helpers import config, write
+
+CONLLU = """# text = Dogs ran
+1\tDogs\tdog\tNOUN\tNNS\tNumber=Plur\t2\tnsubj\t_\t_
+2\tran\trun\tVERB\tVBD\tTense=Past\t0\troot\t_\t_
+
+1-2\tdidn't\t_\t_\t_\t_\t_\t_\t_\t_
+1\tdid\tdo\tAUX\tVBD\tTense=Past\t0\troot\t_\t_
+2\tn't\tnot\tPART\tRB\t_\t1\tadvmod\t_\t_
+
+"""
+
+
+def read(path: Path, **values: Any) -> TagDataset:
+    return prepare(config(path, **values), Randomness(0))
+
+
+def test_columns_are_read_with_the_last_one_as_tags(tmp_path: Path) -> None:
+    data = read(write(tmp_path / "a.conll"))
+    assert (len(data.train), len(data.dev), len(data.test)) == (14, 2, 0)
+    assert data.tagging.names.names == ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
+    assert {one.sentence.words for one in data.train} >= {("Paris", "is", "old")}
+    assert any("16; used 16; dropped 0" in line for line in data.lines)
+    assert any("5 tags (iob2)" in line for line in data.lines)
+
+
+@pytest.mark.parametrize(
+    ("column", "tags"),
+    [
+        (None, {"NOUN", "VERB", "AUX", "PART"}),
+        ("xpos", {"NNS", "VBD", "RB"}),
+        ("feats", {"Number=Plur", "Tense=Past", "_"}),
+        ("lemma", {"low|-0+|-1+", "same|-0+|-2+un", "same|-0+|-2+o", "same|-0+|-1+o"}),
+    ],
+)
+def test_conllu_is_read_by_the_name_of_a_column(tmp_path: Path, column: str | None, tags: set[str]) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text(CONLLU * 4, encoding="utf-8")
+    data = read(path, data={"label_column": column, "dev": str(path)})
+    assert len(data.train) == 8
+    assert data.train[1].sentence.words == ("did", "n't")  # the words, not the range that stands for both
+    if column != "lemma":
+        assert set(data.tagging.names.names) == tags
+    else:
+        assert data.tagging.lemmas
+        assert data.tagging.shown(["Dogs"], data.tagging.learnt(["Dogs"], ["dog"])) == ["dog"]
+
+
+def test_words_between_blanks_become_tagged_characters(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("我们 爱 北京\n天安门 很 大\n" * 3, encoding="utf-8")
+    data = read(path, data={"segment": True, "dev": str(path)})
+    assert data.train[0].sentence.words == tuple("我们爱北京")
+    assert data.train[0].tags == ("B", "E", "S", "B", "E")
+    assert data.train[1].tags == ("B", "M", "E", "S", "S")
+    path.write_text("我们/r 爱/v 北京/ns\n他/r 来/v\n" * 3, encoding="utf-8")
+    data = read(path, data={"segment": True, "tag_separator": "/", "dev": str(path)})
+    assert data.train[0].tags == ("B-r", "E-r", "S-v", "B-ns", "E-ns")
+    with pytest.raises(ConfigError, match=r"data.tag_separator = '/' is for text that is cut into words"):
+        config(path, data={"tag_separator": "/"})
+    path.write_text("我们 爱/v\n" * 4, encoding="utf-8")
+    with pytest.raises(DataError, match=r"a.txt:1: '我们' has no '/' between a word and its tag"):
+        read(path, data={"segment": True, "tag_separator": "/"})
+
+
+def test_a_text_without_tags_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("Some text stands here.\nAnd some more.\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"is plain text, which has no tags .* give --segment"):
+        read(path)
+    path.write_text("good\tfine text\nbad\tpoor text\n" * 5, encoding="utf-8")
+    with pytest.raises(FormatError, match=r"is read as 'tsv-label' .* and a tagger learns from columns or conllu"):
+        read(path)
+    path.write_text("Dogs\nran\n\nCats\nsat\n\n", encoding="utf-8")
+    with pytest.raises(DataError, match="the file has one column"):
+        read(path, data={"format": "columns"})
+
+
+def test_what_cannot_be_tagged_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a.conll:2: 'I-LOC' after 'O' begins a span with I"):
+        read(write(tmp_path / "a.conll", ["x/O y/I-LOC", "Bob/B-PER z/O"]), data={"dev": str(tmp_path / "a.conll")})
+    with pytest.raises(DataError, match="a tagger needs at least two tags, and the training data has only the tag 'O'"):
+        read(write(tmp_path / "b.conll", ["x/O y/O"]))
+    with pytest.raises(DataError, match="the file has 2 columns, 0 to 1, and column 5 is asked for"):
+        read(write(tmp_path / "c.conll"), data={"label_column": "5"})
+    with pytest.raises(DataError, match="1 sentence cannot be split into train and dev: give a dev file"):
+        read(write(tmp_path / "d.conll", ["x/N y/V"], times=1), data={"format": "columns"})
+    with pytest.raises(DataError, match="'semimarkov' finds spans, and the tags of the training data mark none"):
+        read(write(tmp_path / "e.conll", ["x/N y/V"]), model={"structure": "semimarkov"})
+    with pytest.raises(ConfigError, match=r"training.metric = 'uas' is no score of a tagger"):
+        config(tmp_path / "e.conll", training={"metric": "uas"})
+    with pytest.raises(ConfigError, match=r"tokenizer.kind = 'bytes' cuts words into pieces"):
+        config(tmp_path / "e.conll", tokenizer={"kind": "bytes"})
+
+
+def test_long_sentences_and_long_segments_are_counted_as_dropped(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.conll", ["a/B-X b/I-X c/I-X", "d/O e/B-X", "f/O " * 9])
+    data = read(path, data={"max_length": 8, "dev": str(path)})
+    assert [d.reason for d in data.tally.dropped] == ["longer than max_length=8"] * 4
+    data = read(path, data={"max_length": 8, "too_long": "cut", "dev": str(path)})
+    assert max(len(one.sentence) for one in data.train) == 8
+    data = read(path, model={"structure": "semimarkov", "max_segment": 2}, data={"dev": str(path)})
+    assert [d.reason for d in data.tally.dropped] == ["with a span longer than max_segment=2"] * 4
+
+
+def test_tags_that_train_never_shows_are_counted_not_fatal(tmp_path: Path) -> None:
+    train, dev = write(tmp_path / "a.conll"), write(tmp_path / "dev.conll", ["x/B-NEW y/O", "z/B-NEW"], times=1)
+    data = read(train, data={"dev": str(dev)})
+    assert data.lines[-1] == (
+        "dev and test: 2 words have a tag that training never showed ('B-NEW' 2); they count as errors"
+    )
+
+
+def test_folds_leave_each_sentence_in_one_test_set(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.conll", [f"w{i}/N v{i}/V" for i in range(10)], times=1)
+    tests = [{one.sentence.words[0] for one in read(path, data={"folds": 5, "fold": fold}).test} for fold in range(5)]
+    assert sorted(word for some in tests for word in some) == sorted(f"w{i}" for i in range(10))
+    assert all(len(some) == 2 for some in tests)

@@ -1,0 +1,271 @@
+"""A trained tagger is asked: texts, words and files in, tags with all that is asked for out, in every format."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catena.data.readers import columns as column_reader
+from catena.data.readers import conllu
+from catena.errors import DataError, FormatError, ImpossibleError
+from catena.tasks.application import Asking, Reading
+from catena.tasks.tag import predictor as module
+from catena.tasks.tag.predictor import TagPredictor
+from catena.tasks.words.sentences import Sentence
+from tests.tasks.tag.helpers import SENTENCES, config, trained, write
+from tests.tasks.tag.test_dataset import CONLLU
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory: pytest.TempPathFactory) -> TagPredictor:
+    folder = tmp_path_factory.mktemp("tagger")
+    made = config(write(folder / "train.conll"), training={"max_epochs": 12, "patience": 0})
+    return trained(made, folder / "run")
+
+
+@pytest.fixture(scope="module")
+def pos_tagger(tmp_path_factory: pytest.TempPathFactory) -> TagPredictor:
+    folder = tmp_path_factory.mktemp("pos")
+    (folder / "a.conllu").write_text(CONLLU * 4, encoding="utf-8")
+    made = config(
+        folder / "a.conllu", data={"dev": str(folder / "a.conllu")}, training={"max_epochs": 15, "patience": 0}
+    )
+    return trained(made, folder / "run")
+
+
+def test_texts_are_cut_into_words_and_lists_are_taken_as_they_are(tagger: TagPredictor) -> None:
+    by_text, by_words = tagger.predict(["Anna Smith went to New York", ["Anna", "Smith", "went", "to", "New", "York"]])
+    assert by_text.words == by_words.words
+    assert by_text == by_words
+    assert by_text.tags == ("B-PER", "I-PER", "O", "O", "B-LOC", "I-LOC")
+    assert [(s.kind, s.text, s.begin, s.end) for s in by_text.spans] == [
+        ("PER", "Anna Smith", 0, 2),
+        ("LOC", "New York", 4, 6),
+    ]
+    assert str(by_text) == "[Anna Smith]PER went to [New York]LOC"
+    assert tagger.predict([""])[0].tags == ()
+    with pytest.raises(DataError, match="predict takes a list of sentences"):
+        tagger.predict("Anna")
+    with pytest.raises(DataError, match="a sentence is a text or a list of words, not int"):
+        tagger.predict([3])
+
+
+def test_confidences_are_the_marginals_of_the_model(tagger: TagPredictor) -> None:
+    sentence = Sentence(("Bob", "Smith", "saw", "Paris"))
+    (found,) = tagger.predict([sentence], Asking(confidence=True))
+    distribution = tagger.scorer.distribution([sentence])
+    everything = distribution.nbest(700)[0]
+    assert sum(math.exp(p) for _, p in everything) == pytest.approx(1, abs=1e-4)
+    assert found.probabilities is not None
+    for i, tag in enumerate(found.tags):
+        held = sum(math.exp(p) for tags, p in everything if tags[i] == tag)
+        assert found.probabilities[i] == pytest.approx(held, abs=1e-4)
+    assert all(0 < float(s.probability or 0) <= 1 for s in found.spans)
+    assert found.spans[0].text == "Bob Smith"
+
+
+def test_several_answers_come_best_first_and_draws_follow_the_seed(tagger: TagPredictor) -> None:
+    text = ["Bob saw New York"]
+    (found,) = tagger.predict(text, Asking(nbest=4))
+    chances = [answer.log_prob for answer in found.answers]
+    assert len(found.answers) == 4
+    assert chances == sorted(chances, reverse=True)  # type: ignore[type-var]
+    assert found.answers[0].tags == found.tags == tagger.predict(text)[0].tags
+    assert len({answer.tags for answer in found.answers}) == 4
+    one, same, other = (tagger.predict(text, Asking(samples=20, seed=seed))[0] for seed in (1, 1, 2))
+    assert one == same
+    assert len(one.answers) == 20
+    assert {a.tags for a in one.answers} != {a.tags for a in other.answers} or one.answers != other.answers
+    (scored,) = tagger.predict(text, Asking(scores=True))
+    assert scored.log_prob == pytest.approx(found.log_prob)
+
+
+def test_given_tags_are_kept_and_what_cannot_be_is_said(tagger: TagPredictor, tmp_path: Path) -> None:
+    items = ["Bob saw Paris", "she went"]
+    given = tmp_path / "given.conll"
+    given.write_text("Bob\tB-LOC\nsaw\t?\nParis\t_\n\nshe\tB-PER\nwent\tI-PER\n\n", encoding="utf-8")
+    found = tagger.predict(items, Asking(constraint=given))
+    assert found[0].tags[0] == "B-LOC"
+    assert found[1].tags == ("B-PER", "I-PER")
+    free = tagger.predict(items)
+    assert free[0].tags[0] == "B-PER"
+    for text, words in (
+        ("Bob\tB-LOC\nsaw\t?\nParis\t_\n\n", "fewer sentences than were asked for"),
+        ("Bob\tB-LOC\nsaw\t?\nRome\t_\n\nshe\tO\nwent\tO\n\n", r"given.conll:1: .* the words 'Bob saw Rome'"),
+        ("Bob\tB-X\nsaw\t?\nParis\t_\n\nshe\tO\nwent\tO\n\n", r"given.conll:1: the tag 'B-X' of word 1, 'Bob'"),
+        ("Bob\t?\nsaw\t?\nParis\tO\n\nshe\tO\nwent\tO\n\nand\tO\nmore\tO\n\n", "given.conll:8: .* more sentences"),
+    ):
+        given.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=words):
+            tagger.predict(items, Asking(constraint=given))
+    given.write_text("Bob\tO\nsaw\tI-PER\nParis\t_\n\nshe\tO\nwent\tO\n\n", encoding="utf-8")
+    with pytest.raises(ImpossibleError, match="the given tags leave no sequence of tags"):
+        tagger.predict(items, Asking(constraint=given))
+
+
+def test_what_a_tagger_is_not_asked_for_is_refused(tagger: TagPredictor) -> None:
+    with pytest.raises(DataError, match="cannot be asked for --alignment"):
+        tagger.predict(["x"], Asking(alignment=True))
+
+
+def test_a_stream_is_answered_in_blocks_and_in_order(tagger: TagPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK_SENTENCES", 3)
+    texts = ["Anna went", "she saw Bob in Paris", "", "Paris is old", "Bob", "Anna Smith saw New York", "old"]
+    expected = tagger.predict(texts)
+    read = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal read
+        for text in texts:
+            read += 1
+            yield text
+
+    stream = tagger.predict_stream(counted())
+    assert next(stream) == expected[0]
+    assert read == 3  # no more than a block is read ahead
+    assert list(stream) == expected[1:]
+
+
+def test_five_thousand_words_are_tagged_whole(tagger: TagPredictor) -> None:
+    words = ["Anna", "Smith", "saw", "Paris", "and"] * 1000
+    (found,) = tagger.predict([words], Asking(confidence=True))
+    assert len(found.tags) == 5000
+    assert found.probabilities is not None
+    assert np.isfinite(found.probabilities).all()
+
+
+# --- files and formats ------------------------------------------------------------------------------------------------
+
+
+def test_columns_are_given_back_with_the_tag_behind_them(tagger: TagPredictor, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.conll", SENTENCES[:2], times=1)
+    items = list(tagger.read_inputs(path))
+    blocks = [tagger.write(p, item, "conll") for p, item in zip(tagger.predict(items), items, strict=True)]
+    out = tmp_path / "out.conll"
+    out.write_text("".join(block + "\n" for block in blocks), encoding="utf-8")
+    again = list(column_reader.read(out))
+    assert [one.column(0) for one in again] == [item.sentence.words for item in items]
+    assert [one.column(1) for one in again] == [item.example.column(1) for item in items]
+    assert [one.column(2) for one in again] == [p.tags for p in tagger.predict(items)]
+    (sure,) = tagger.predict(items[:1], Asking(confidence=True))
+    assert float(tagger.write(sure, items[0], "conll").splitlines()[0].split()[-1]) == pytest.approx(
+        sure.probabilities[0],  # type: ignore[index]
+        abs=1e-4,
+    )
+    (several,) = tagger.predict(items[:1], Asking(nbest=2))
+    lines = tagger.write(several, items[0], "conll").splitlines()
+    assert lines[0] == "# answer = 1"
+    assert "# answer = 2" in lines
+
+
+def test_conllu_stays_conllu_with_the_column_filled_in(pos_tagger: TagPredictor, tmp_path: Path) -> None:
+    path = tmp_path / "in.conllu"
+    path.write_text(CONLLU.replace("NOUN", "_").replace("VERB", "_"), encoding="utf-8")
+    items = list(pos_tagger.read_inputs(path))
+    found = pos_tagger.predict(items)
+    out = tmp_path / "out.conllu"
+    out.write_text("".join(pos_tagger.write(p, i, "conll") + "\n" for p, i in zip(found, items, strict=True)))
+    again = list(conllu.read(out))
+    assert [[row.upos for row in one.words] for one in again] == [list(p.tags) for p in found]
+    assert again[1].multiwords[0].id == "1-2"
+    assert again[0].comment("text") == "Dogs ran"
+    assert found[0].tags == ("NOUN", "VERB")
+    (sure,) = pos_tagger.predict(items[:1], Asking(confidence=True))
+    assert "Confidence=" in pos_tagger.write(sure, items[0], "conll")
+    assert str(found[0]) == "Dogs/NOUN ran/VERB"
+
+
+def test_lines_json_and_colours(tagger: TagPredictor) -> None:
+    text = "she saw Bob in Paris"
+    (found,) = tagger.predict([text], Asking(confidence=True, nbest=2))
+    row = json.loads(tagger.write(found, text, "jsonl"))
+    assert row["words"] == ["she", "saw", "Bob", "in", "Paris"]
+    assert row["tags"] == list(found.tags)
+    assert row["spans"][0]["text"] == "Bob"
+    assert 0 < row["spans"][0]["probability"] <= 1
+    assert len(row["answers"]) == 2
+    assert len(row["probabilities"]) == 5
+    plain = replace(found, answers=())
+    assert tagger.write(plain, text, "tsv").split("\t")[0] == " ".join(found.tags)
+    assert tagger.write(plain, text, "text") == "she saw [Bob]PER in [Paris]LOC"
+    coloured = tagger.write(plain, text, "colour")
+    assert "\x1b[" in coloured
+    assert "saw" in coloured
+
+
+def test_files_of_other_kinds(tagger: TagPredictor, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("Anna saw Paris.\nBob is old.\n", encoding="utf-8")
+    assert list(tagger.read_inputs(path)) == ["Anna saw Paris.", "Bob is old."]
+    with pytest.raises(FormatError, match="--input-format is 'csv', and a tagger reads text, columns or conllu"):
+        list(tagger.read_inputs(path, Reading(format="csv")))
+
+
+def test_a_file_with_tags_is_scored_and_new_tags_count_as_errors(tagger: TagPredictor, tmp_path: Path) -> None:
+    path = write(tmp_path / "test.conll", [*SENTENCES, "Anna/B-NEW saw/O"], times=1)
+    report = tagger.evaluate(path)
+    assert report.scores["recall"] < 1
+    text = "\n".join(report.lines)
+    assert "this file: 1 words have a tag that training never showed ('B-NEW' 1); they count as errors" in text
+    assert "95 % interval" in text
+    assert "NEW" in text
+    assert report.signatures["f1"] == "span-f1|spans:conlleval|n=5"
+    answers = tagger.answers(path)
+    assert float(answers.measure(answers.right, answers.given)) == pytest.approx(report.scores["f1"])
+    assert len(answers.right) == 5
+
+
+def test_plain_tags_are_scored_by_words(pos_tagger: TagPredictor, tmp_path: Path) -> None:
+    path = tmp_path / "test.conllu"
+    path.write_text(CONLLU.replace("NOUN", "PROPN"), encoding="utf-8")
+    report = pos_tagger.evaluate(path)
+    assert set(report.scores) == {"accuracy", "sentence_accuracy"}
+    assert "'PROPN' 1" in "\n".join(report.lines)
+    assert any("PROPN taken for NOUN" in line for line in report.lines)
+
+
+def test_a_picture_and_a_sketch(tagger: TagPredictor, tmp_path: Path) -> None:
+    svg = tagger.picture("Anna saw Paris").save(tmp_path / "a.svg")
+    assert "B-PER" in Path(svg).read_text(encoding="utf-8")
+    sketch = tagger.sketch("Anna saw Paris").splitlines()
+    assert sketch[1].split()[:2] == ["Anna", "B-PER"]
+    with pytest.raises(DataError, match="a sentence without a word"):
+        tagger.sketch("")
+    assert "a tagger of kind neural: 5 tags (iob2)" in tagger.describe(3)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("我们 爱 北京\n天安门 很 大\n", {"data": {"segment": True}}),
+        ("我们/r 爱/v 北京/ns\n他/r 来/v\n", {"data": {"segment": True, "tag_separator": "/"}}),
+    ],
+)
+def test_text_is_cut_into_words(tmp_path: Path, text: str, values: dict[str, Any]) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text * 6, encoding="utf-8")
+    values = {"data": {**values["data"], "dev": str(path)}}
+    tagger = trained(config(path, training={"max_epochs": 12, "patience": 0}, **values), tmp_path / "run")
+    first = text.splitlines()[0]
+    raw = "".join(word.split("/")[0] for word in first.split())
+    assert tagger.write(tagger.predict([raw])[0], raw, "text") == first
+    assert tagger.evaluate(path).scores["f1"] == 1.0
+
+
+def test_lemmas_are_given_for_new_words(tmp_path: Path) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text(CONLLU * 4, encoding="utf-8")
+    made = config(path, data={"label_column": "lemma", "dev": str(path)}, training={"max_epochs": 15, "patience": 0})
+    tagger = trained(made, tmp_path / "run")
+    (found,) = tagger.predict([["Dogs", "ran"]], Asking(confidence=True))
+    assert found.tags == ("dog", "run")
+    assert found.probabilities is not None
+    assert 0 < found.probabilities[0] <= 1
+    assert tagger.evaluate(path).scores["accuracy"] == 1.0

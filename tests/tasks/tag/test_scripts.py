@@ -1,0 +1,40 @@
+"""Lemmas as edits: every lemma comes back, and words that change alike have the same script."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.tasks.tag.scripts import applied, script_of
+
+TEXT = st.text(st.sampled_from("abcABC|+-=\\ßéП"), max_size=8)
+
+
+@given(TEXT, TEXT)
+def test_every_lemma_comes_back(word: str, lemma: str) -> None:
+    assert applied(script_of(word, lemma), word) == lemma
+
+
+@pytest.mark.parametrize(
+    ("words", "script"),
+    [
+        ([("walked", "walk"), ("Talked", "Talk")], "same|-0+|-2+"),
+        ([("Dogs", "dog"), ("CATS", "cat")], "low|-0+|-1+"),
+        ([("cities", "city"), ("Ponies", "Pony")], "same|-0+|-3+y"),
+        ([("gelaufen", "laufen"), ("gegangen", "gangen")], "same|-2+|-0+"),
+        ([("The", "the"), ("OF", "of")], "low|-0+|-0+"),
+        ([("paris", "Paris")], "title|-0+|-0+"),
+        ([("is", "be")], "=be"),
+    ],
+)
+def test_words_that_change_alike_have_the_same_script(words: list[tuple[str, str]], script: str) -> None:
+    for word, lemma in words:
+        assert script_of(word, lemma) == script
+
+
+def test_a_script_that_does_not_fit_leaves_the_word_alone() -> None:
+    assert applied("same|-2+|-3+y", "abcd") == "abcd"
+    assert applied("same|-2+|-3+y", "abcde") == "y"
+    assert applied("no script", "abc") == "abc"
+    assert applied("=go", "went") == "go"
