@@ -58,7 +58,7 @@ SUGGESTED: dict[str, Any] = {
     "learning_rate": 0.002,
     "betas": (0.9, 0.9),
     "eps": 1e-12,
-    "schedule": "plateau",
+    "max_epochs": 40,
     "patience": 10,
 }
 """How a biaffine parser likes to be trained, where the config does not say."""
