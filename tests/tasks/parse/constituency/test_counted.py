@@ -85,6 +85,13 @@ def test_the_tree_of_most_expected_brackets() -> None:
     assert to_text(middle.tree) == to_text(best.tree)
 
 
+def test_a_tree_with_its_probability_is_one_of_the_grammar() -> None:
+    found = pcfg(decoding="recall", price=0.99).parsed(SENTENCE, Asking(scores=True), (), RNG)
+    best = pcfg(decoding="best").parsed(SENTENCE, Asking(nbest=2), (), RNG)
+    assert to_text(found.tree) == to_text(best.tree)
+    assert found.answers[0].log_probability == best.answers[0].log_probability
+
+
 def test_samples_are_parses_and_the_seed_decides() -> None:
     parser = pcfg()
     drawn = [parser.parsed(SENTENCE, Asking(samples=30), (), np.random.default_rng(7)) for _ in range(2)]

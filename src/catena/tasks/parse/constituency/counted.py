@@ -67,13 +67,14 @@ class CountedParser(ABC):
         return found or self._not_parsed(words, self._why_not(words, given))
 
     def _asked(self, words: Words, asking: Asking, given: Fixed, rng: np.random.Generator) -> Parsed | None:
-        charts, likely = self.charts, asking.samples == 0 and asking.nbest == 1 and self.settings.decoding == "recall"
+        charts = self.charts
+        whole = asking.samples > 0 or asking.nbest > 1 or asking.scores  # trees of the grammar, with probabilities
+        likely = not whole and self.settings.decoding == "recall"
         expectation = charts.expected(words, given) if likely or asking.confidence else None
         if likely:
             answers = [] if expectation is None else [self._of_most(words, expectation)]
         else:
-            scored = asking.nbest > 1 or asking.samples > 0 or asking.scores
-            total = charts.log_total(words, given) if scored else None
+            total = charts.log_total(words, given) if whole else None
             if asking.samples:
                 parses = charts.samples(words, asking.samples, rng, given)
             else:
