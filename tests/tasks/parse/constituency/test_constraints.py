@@ -31,6 +31,7 @@ def test_a_line_for_each_sentence(tmp_path: Path) -> None:
         ("1:NP", r"given.txt:2.*has '1:NP', which is no span"),
         ("0-3", r"has the span '0-3', whose first word is not 1 or comes after its last"),
         ("4-3", r"comes after its last"),
+        ("2-2", r"has '2-2', one word without its tag"),
         ("!1-3:NP", r"forbids '!1-3:NP' with a label"),
     ],
 )

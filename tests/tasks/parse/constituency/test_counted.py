@@ -114,6 +114,13 @@ def test_given_brackets_are_kept(decoding: str) -> None:
     assert wrong.tree.label == NO_PARSE
 
 
+def test_a_given_tag_is_kept() -> None:
+    parser = written("S -> N V | V N\nN -> 'duck' | 'fish'\nV -> 'duck' | 'fish'")
+    for tag, text in (("N", "(S (N fish) (V duck))"), ("V", "(S (V fish) (N duck))")):
+        found = parser.parsed(("fish", "duck"), Asking(nbest=3), (Given(0, 1, tag, True),), RNG)
+        assert [to_text(answer.tree) for answer in found.answers] == [text]
+
+
 def test_a_wide_beam_changes_nothing_and_a_narrow_one_much() -> None:
     parser = pcfg(beam=200.0, decoding="best")
     assert isinstance(parser.charts.beam, Beam)

@@ -43,6 +43,8 @@ def _one(path: Path, number: int, line: str, part: str) -> Given:
         raise bad_line(
             path, number, line, f"has the span {part!r}, whose first word is not 1 or comes after its last", cure
         )
+    if first == last and label is None:
+        raise bad_line(path, number, line, f"has {part!r}, one word without its tag", "Give the tag, as in 3-3:NN")
     if sign and label:
         raise bad_line(path, number, line, f"forbids {part!r} with a label: leave the label out", cure)
     return Given(int(first) - 1, int(last), label, not sign)
