@@ -129,6 +129,16 @@ def test_trees_can_be_parsed_again_and_words_be_given(counted: Path, folder: Pat
     assert str(parsed[0]) == to_text(parsed[0].tree)
 
 
+def test_standard_input_may_hold_texts_or_trees(counted: Path) -> None:
+    model = load(counted, "cpu")
+    assert list(model.items_of_lines(iter(["a dog (old) sees", "the cat"]))) == ["a dog (old) sees", "the cat"]
+    assert list(model.items_of_lines(iter([]))) == []
+    for lines in (["(S (NP (D a)", "(N dog)))"], ["( (S (N dog)))"], ["(N dog)"]):
+        (tree,) = model.items_of_lines(iter(lines))
+        assert tree.words()[-1] == "dog"
+    assert list(model.items_of_lines(iter(["(old) dog sees"]))) == ["(old) dog sees"]
+
+
 def test_counts_of_parses_and_empty_lines(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = load(written, "cpu")
     ambiguous, nothing, empty = model.predict(["the man sees a dog in the park", "man the sees", ""])

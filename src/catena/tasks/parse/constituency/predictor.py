@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -15,6 +16,7 @@ from catena import config as configs
 from catena.checkpoint import open_checkpoint
 from catena.data.examples import Columns, ConlluSentence, Tree
 from catena.data.readers.brackets import read as read_brackets
+from catena.data.readers.brackets import read_lines
 from catena.data.readers.table import FORMATS as FILES
 from catena.data.readers.text import read as read_text
 from catena.data.recognise import recognise
@@ -92,11 +94,14 @@ class TreePredictor(ParsePredictor):
             yield from (example.text for example in read_text(path, encoding=reading.encoding))
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Any]:
-        """The lines of standard input as texts, or as trees if they are whole ones in brackets."""
+        """The lines of standard input as texts, or as trees if the first one opens a tree."""
         first = next(lines, None)
         if first is None:
             return iter(())
-        return chain((first,), lines)
+        whole = chain((first,), lines)
+        if re.match(r"\s*\((\S*\s*\(|\S+ \S+\))", first):
+            return read_lines(enumerate(whole, start=1), "standard input")
+        return whole
 
     def read_constraints(self, path: Path) -> Iterator[tuple[Given, ...]]:
         return read_given(path)
