@@ -17,6 +17,7 @@ ROWS = [  # right class, is a root, probabilities of the five classes
     (0, False, [0.1, 0.1, 0.1, 0.3, 0.4]),  # wrong in both
     (2, True, [0.1, 0.1, 0.6, 0.1, 0.1]),  # right of five, not asked of two
     (1, False, [0.0, 0.3, 0.4, 0.3, 0.0]),  # a tie of two sides goes to the first
+    (1, False, [0.25, 0.25, 0.1, 0.4, 0.0]),  # the best class is positive, and yet negative is before positive
 ]
 
 
@@ -30,14 +31,14 @@ def test_the_four_accuracies() -> None:
     sides = sides_of((), STANFORD)
     scores = tree_scores(judged(), sides)
     assert scores["accuracy"] == pytest.approx(2 / 3)
-    assert scores["node_accuracy"] == pytest.approx(2 / 6)
+    assert scores["node_accuracy"] == pytest.approx(2 / 7)
     assert scores["binary_accuracy"] == pytest.approx(2 / 2)
-    assert scores["binary_node_accuracy"] == pytest.approx(4 / 5)
-    assert tree_signatures(judged(), sides)["binary_node_accuracy"] == "accuracy|nodes:all|negative/positive|n=5"
+    assert scores["binary_node_accuracy"] == pytest.approx(5 / 6)
+    assert tree_signatures(judged(), sides)["binary_node_accuracy"] == "accuracy|nodes:all|negative/positive|n=6"
     lines = tree_report(judged(), sides, STANFORD)
     assert lines[0] == "read 3"
     assert lines[1].startswith("accuracy (at the root) 0.6667 (95 % interval")
-    assert lines[4].startswith("binary_node_accuracy (of two, at all nodes) 0.8000")
+    assert lines[4].startswith("binary_node_accuracy (of two, at all nodes) 0.8333")
 
 
 def test_sides_are_those_of_the_config_or_of_the_stanford_trees_or_none() -> None:
