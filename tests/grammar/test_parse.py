@@ -220,6 +220,14 @@ def test_rules_of_weight_0_are_in_no_parse() -> None:
     assert parser.count("b") == 1
 
 
+def test_where_all_rules_have_weight_0_nothing_is_recognised() -> None:
+    parser = Parser(parse_grammar("S -> 'a' [0] | '' [0]"))
+    for sentence in ("a", ""):
+        assert not parser.recognise(sentence)
+        assert parser.count(sentence) == 0
+        assert parser.k_best(sentence, 2) == []
+
+
 def test_the_same_words_in_two_meanings_are_two_parses() -> None:
     grammar = parse_grammar("S -> 'bank' {sem: river} [0.3] | 'bank' {sem: money} [0.7]")
     assert [str(form) for form in Parser(grammar).logical_forms("bank")] == ["money", "river"]

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 
@@ -103,7 +104,8 @@ class Parser:
     @cached_property
     def _possible(self) -> Closed:
         """With weights of 1, the best weight is 1 for all that is possible: circles have no weight above it."""
-        return close(binary(self.grammar.unweighted()), BEST)
+        rules = tuple(replace(rule, weight=float(rule.weight > 0)) for rule in self.grammar.rules)
+        return close(binary(Grammar(rules, self.grammar.start)), BEST)
 
     # --- a sentence -----------------------------------------------------------------------------------------
 
