@@ -109,7 +109,11 @@ def test_a_second_model_has_a_say(catena: Catena, language_model: Path, ngram_mo
             "a phrase must be of known words, and 'zebra' has 'zebra', which the model does not know",
         ),
         (("--word", ""), "a phrase must be of known words, and '' is empty"),
-        (("--pattern", "[0-9]+"), "no sequence of the vocabulary writes a text that the machine accepts"),
+        (
+            ("--pattern", "[0-9]+"),
+            "no sequence of the vocabulary writes a text that the pattern accepts: write it with characters that the "
+            "model's symbols are made of, and no others",
+        ),
         (("--fuse-weight", "-1"), "--fuse-weight must be 0 or more, and is -1.0"),
     ],
 )
@@ -146,3 +150,46 @@ def test_training_ends_with_what_to_do_next(catena: Catena, tmp_path: Path, mode
     (tmp_path / "text.txt").write_text("the cat sat\na dog ran\n" * 9, encoding="utf-8")
     said = catena("train", "lm", "text.txt", "--model", *model, "--threads", "1", "-o", "run")
     assert said.out.splitlines()[-1] == "next: catena generate run, or catena score run FILE"
+
+
+def test_verse_with_rhymes_and_its_cost(catena: Catena, tmp_path: Path) -> None:
+    poems = ["春風花，江月家。", "山雨沙，孤舟斜。", "明月沙，夜風花。", "江山人，夜月春。", "孤雨身，風水人。"] * 4
+    (tmp_path / "poems.txt").write_text("\n".join(poems), encoding="utf-8")
+    (tmp_path / "rhymes.txt").write_text("花 家 沙 斜\n人 春 身\n", encoding="utf-8")
+    characters = ("--tokenizer", "characters", "--min-count", "1", "--model.order", "2")
+    assert catena("train", "lm", "poems.txt", "--model", "ngram", *characters, "-o", "run").code == 0
+    words = ("generate", "run", "--verse", "???a，???a。", "--n", "6", "--max-length", "20")
+    said = catena(*words, "--rhymes", "rhymes.txt", "--cost", "20")
+    assert said.code == 0
+    for line in said.out.splitlines():
+        assert (len(line), line[3], line[7]) == (8, "，", "。")
+        assert ({line[2], line[6]} <= set("花家沙斜")) or ({line[2], line[6]} <= set("人春身"))
+    first, second = said.err.splitlines()
+    assert first.startswith("cost of the wishes, from 20 texts of 9.0 tokens: ")
+    assert second.startswith("all texts that fulfil them together have log-probability -")
+    long = tmp_path / "long.txt"
+    long.write_text("\n".join("".join(poems[i : i + 4]) for i in range(0, 20, 3)), encoding="utf-8")
+    assert catena(*words, "--rhymes-from", "long.txt").code == 0
+    assert "has rhymes, and no symbol of the model has one" in catena(*words).sentence
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--rhymes", "x"), "--rhymes is for verse: give a form with --verse, such as quatrain-5"),
+        (
+            ("--verse", "??", "--rhymes", "x", "--rhymes-from", "y"),
+            "--rhymes and --rhymes-from both say what rhymes: …",
+        ),
+        (("--cost", "1"), "--cost must be 2 or more, and is 1"),
+    ],
+)
+def test_wrong_words_for_verse(catena: Catena, ngram_model: Path, words: tuple[str, ...], sentence: str) -> None:
+    said = catena("generate", ngram_model, *words)
+    assert said.code == 2
+    assert matches(said.sentence, sentence)
+
+
+def test_the_nucleus_has_its_other_name_too(catena: Catena, ngram_model: Path) -> None:
+    words = ("generate", ngram_model, "--n", "3", "--max-length", "9", "--seed", "4")
+    assert catena(*words, "--top-p", "0.5") == catena(*words, "--nucleus", "0.5") == catena(*words, "--top-p=0.5")

@@ -49,10 +49,9 @@ def is_verse(
                     continue
                 now = {**ends, letter: [*before, word]}
             last = number + 1 == len(lines)
-            if not last and separator is not None:
-                if rest[:1] == (separator,) and fill(rest[1:], number + 1, lines[number + 1].metre, now):
-                    return True
-            elif fill(rest, number + 1, "" if last else lines[number + 1].metre, now):
+            marks = lines[number].after or (() if last or separator is None else (separator,))
+            follows = rest[len(marks) :]
+            if rest[: len(marks)] == marks and fill(follows, number + 1, "" if last else lines[number + 1].metre, now):
                 return True
         return False
 
@@ -75,10 +74,20 @@ CASES = {
         {0: 7, 1: 7},
         BREAK,
     ),
+    "punctuated": (
+        [Line("1", "", (3,)), Line("1", "a", (4, 3)), Line("?", "a")],
+        {0: ["1"], 1: ["1"], 2: ["1"]},
+        {0: 7, 1: 7, 2: 8},
+        None,
+    ),
+    "one mark of its own": ([Line("1"), Line("1", "", (3,)), Line("1", "", (3,))], {0: ["1"], 1: ["0"]}, {}, BREAK),
 }
 
 
-def listed(case: str, most: int = 6) -> list[tuple[int, ...]]:
+LONGEST = 6
+
+
+def listed(case: str, most: int = LONGEST) -> list[tuple[int, ...]]:
     return [ids for ids in strings(V, END, most) if ids and is_verse(ids, *CASES[case])]
 
 
@@ -92,7 +101,7 @@ def test_exactly_what_fills_the_form_is_accepted(case: str) -> None:
     form, wanted = verse(case), listed(case)
     assert wanted
     found = {(): form.start()}
-    for ids in strings(V, END, 5):  # every prefix that is allowed, and where it leads
+    for ids in strings(V, END, LONGEST - 1):  # every prefix that is allowed, and where it leads
         if ids in found:
             options = form.options(found[ids])
             assert options.accepts == (ids in wanted)
@@ -103,7 +112,7 @@ def test_exactly_what_fills_the_form_is_accepted(case: str) -> None:
                     assert options.needed[id] <= min(rests)
                     found[begun] = form.step(found[ids], id)
                 else:  # what fills the form is longer than the listed ones, if there is anything
-                    assert options.needed[id] > 6 - len(begun)
+                    assert options.needed[id] > LONGEST - len(begun)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from catena.cli.flags import Machine, arg, parse_flags, take_keys
+from catena.cli.flags import Machine, arg, at_least, parse_flags, take_keys
 from catena.cli.usage import UsageError
 from catena.config import Config, override, parse
 from catena.decoding.settings import SampleSettings, SearchLimits, SearchSettings
 
 if TYPE_CHECKING:
+    from catena.decoding.cost import Cost
     from catena.tasks.lm.generate import Written
     from catena.tasks.lm.predictor import LmPredictor
+    from catena.tasks.lm.verse import Form
 
 USAGE = "catena generate RUN [PROMPTS…]"
 ABOUT = "Write text with a language model, after each prompt or, without one, from the beginning of a text."
@@ -45,6 +47,19 @@ class GenerateFlags(Machine):
     """A word or phrase that no text may hold; give the flag again for more."""
     pattern: Annotated[str | None, arg("REGEX")] = None
     """A regular expression that must match each whole text, its prompt left out."""
+    verse: Annotated[str | None, arg("FORM")] = None
+    """A form of verse that each text must fill: quatrain-5, quatrain-7, regulated-5, regulated-7, or one of your own,
+    such as '?????，?????a。/?????，?????a。': a sign for each syllable, a letter where a line rhymes, marks, / for a
+    line end."""
+    rhymes: Annotated[Path | None, arg("FILE")] = None
+    """Rhymes for --verse: on each line the symbols of one, with spaces between."""
+    rhymes_from: Annotated[Path | None, arg("FILE")] = None
+    """Verse from which the rhymes are learnt: symbols that end every second line together."""
+    lexicon: Annotated[Path | None, arg("FILE")] = None
+    """Metres for --verse: a word, a tab, its metres (signs such as 01), and perhaps a tab and its rhyme, on each line;
+    without it every letter by itself is a syllable, as Chinese characters are."""
+    cost: Annotated[int | None, arg("N")] = None
+    """Say on standard error what the wishes cost in probability, from so many texts that are drawn for it."""
     unknown: bool = False
     """Write <unk> where the model would; otherwise words that it knows alone are written."""
     fuse: Annotated[Path | None, arg("RUN")] = None
@@ -56,11 +71,12 @@ class GenerateFlags(Machine):
 
 
 def run(argv: Sequence[str]) -> int:
-    keys, rest = take_keys(GenerateConfig, GenerateFlags, argv)
+    keys, rest = take_keys(GenerateConfig, GenerateFlags, [_usual_name(word) for word in argv])
     flags = parse_flags(GenerateFlags, rest, USAGE, ABOUT, GenerateConfig, override({}, keys))
     config = parse(GenerateConfig, override({}, keys), source="the command line")
     if flags.fuse_weight < 0:
         raise UsageError(f"--fuse-weight must be 0 or more, and is {flags.fuse_weight}")
+    _check_wishes(flags)
 
     from catena.cli.machine import open_model
     from catena.randomness import Randomness
@@ -71,10 +87,13 @@ def run(argv: Sequence[str]) -> int:
     if flags.fuse is not None:
         fused = Fused(_language_model(open_model(flags.fuse, flags), flags.fuse), flags.fuse_weight)
     prompts = _prompts(flags, model)
-    writer = Writer(
-        model, config.search, Wishes(flags.word, flags.without, flags.pattern), fused, unknown=flags.unknown
-    )
-    generator = Randomness(flags.seed).torch("generate")
+    wishes = Wishes(flags.word, flags.without, flags.pattern, _form(flags, model))
+    writer = Writer(model, config.search, wishes, fused, unknown=flags.unknown)
+    randomness = Randomness(flags.seed)
+    if flags.cost is not None:
+        for line in _cost_lines(writer.cost(prompts, flags.cost, randomness.torch("cost"))):
+            sys.stderr.write(line + "\n")
+    generator = randomness.torch("generate")
     if flags.format == "text" and len(prompts) == 1 and _writes_one(config.search):
         sys.stdout.write(prompts[0])
         for piece in writer.stream(prompts[0], generator):
@@ -86,6 +105,50 @@ def run(argv: Sequence[str]) -> int:
         for one in row:
             sys.stdout.write(_line(one, flags.format) + "\n")
     return 0
+
+
+def _usual_name(word: str) -> str:
+    """Other programs' name for the mass of a nucleus is taken too."""
+    flag, equals, value = word.partition("=")
+    renamed = {"--top-p": "--nucleus", "--top_p": "--nucleus", "--search.top-p": "--search.nucleus"}
+    return renamed.get(flag, flag) + equals + value
+
+
+def _check_wishes(flags: GenerateFlags) -> None:
+    at_least("--cost", flags.cost, 2)
+    if flags.verse is None:
+        for name in ("rhymes", "rhymes_from", "lexicon"):
+            if getattr(flags, name) is not None:
+                raise UsageError(
+                    f"--{name.replace('_', '-')} is for verse: give a form with --verse, such as quatrain-5"
+                )
+    if flags.rhymes is not None and flags.rhymes_from is not None:
+        raise UsageError("--rhymes and --rhymes-from both say what rhymes: give one of them")
+
+
+def _form(flags: GenerateFlags, model: LmPredictor) -> Form | None:
+    if flags.verse is None:
+        return None
+    from catena.tasks.lm.rhymes import learn_rhymes, read_rhymes
+    from catena.tasks.lm.verse import Form, read_lexicon
+
+    metres, rhymes = read_lexicon(flags.lexicon) if flags.lexicon is not None else (None, {})
+    found: dict[str, Hashable] = dict(rhymes)
+    if flags.rhymes is not None:
+        found = dict(read_rhymes(flags.rhymes))
+    elif flags.rhymes_from is not None:
+        found = dict(learn_rhymes(model.read_inputs(flags.rhymes_from)))
+    return Form(flags.verse, found, metres)
+
+
+def _cost_lines(cost: Cost) -> list[str]:
+    return [
+        f"cost of the wishes, from {cost.n:,} texts of {cost.ids:.1f} tokens: {cost.drawn:.2f} nats a text (standard "
+        f"error {cost.error:.2f}), so perplexity is {cost.factor:.3f} times what the choice of words alone makes it: "
+        f"{cost.perplexity:.2f} in all",
+        f"all texts that fulfil them together have log-probability {-cost.least:.2f} (as {cost.effective:.0f} texts "
+        f"tell)",
+    ]
 
 
 def _writes_one(search: SearchLimits) -> bool:

@@ -55,9 +55,10 @@ class Constrained(Wrapping[Constraint]):
         shortest = acceptor.options(acceptor.start()).shortest
         if shortest >= FAR or (max_length is not None and shortest + 1 > max_length):
             raise ImpossibleError(
-                f"the constraint needs at least {shortest} ids and the end, but max_length = {max_length} steps"
+                f"the constraint needs at least {shortest} ids and the end, but max_length = {max_length} steps: "
+                "raise it"
                 if shortest < FAR
-                else "the constraint accepts no sequence at all"
+                else "the constraint accepts no sequence at all: ask for less"
             )
 
     def start(self, n: int) -> Constraint:

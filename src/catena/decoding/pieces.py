@@ -54,7 +54,10 @@ class PieceAcceptor(Acceptor):
         self._distance = self._distances(n + 1)
         self._known: dict[Place, np.ndarray] = {}
         if self.options(self.start()).shortest >= FAR:
-            raise ImpossibleError("no sequence of the vocabulary writes a text that the machine accepts")
+            raise ImpossibleError(
+                "no sequence of the vocabulary writes a text that the pattern accepts: write it with characters that "
+                "the model's symbols are made of, and no others"
+            )
 
     def start(self) -> Hashable:
         return self._begin, True

@@ -1,8 +1,9 @@
 """Verse: sequences in a form of lines, metre and rhyme.
 
 Each word has a metre, one sign for each syllable (stress, tone, or a sign for any), and may have a rhyme. A line is
-filled exactly; lines with the same letter end in different words of one rhyme. Ghazvininejad et al. (2016) write
-sonnets so, by search in the intersection of such a form with a language model.
+filled exactly, and then what stands after it is written: a comma, a full stop and a line end, or nothing. Lines with
+the same letter end in different words of one rhyme. Ghazvininejad et al. (2016) write sonnets so, by search in the
+intersection of such a form with a language model.
 
 Places are met lazily: there is one for every choice of rhymes so far, more than an automaton could list.
 """
@@ -10,7 +11,7 @@ Places are met lazily: there is one for every choice of rhymes so far, more than
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,20 +25,26 @@ ANY = "?"
 
 @dataclass(frozen=True)
 class Line:
-    """A line: the sign of every syllable, and the letter of its rhyme; no letter, no rhyme."""
+    """A line: the sign of every syllable, the letter of its rhyme (no letter, no rhyme), and the ids after it."""
 
     metre: str
     rhyme: str = ""
+    after: tuple[int, ...] = ()
+
+    @property
+    def length(self) -> int:
+        return len(self.metre) + len(self.after)
 
 
 class Spot(NamedTuple):
-    """How far a verse may have come: the line, the syllable in it (-1: the separator is due), and the rhymes so far.
+    """How far a verse may have come: the line, how many of its syllables and then of the ids after it are there, and
+    the rhymes so far.
 
     ``rhymes`` holds (letter, rhyme, words used) in the order of their first lines.
     """
 
     line: int
-    syllable: int
+    there: int
     rhymes: tuple[tuple[str, Hashable, frozenset[int]], ...]
 
     def bound(self, letter: str) -> tuple[Hashable, frozenset[int]] | None:
@@ -52,7 +59,7 @@ class Verse(Acceptor):
         metres: for each id that may be written its metre, or several.
         rhymes: the rhyme of an id, any value; ids without one end no line that rhymes.
         v: the size of the vocabulary.
-        separator: an id that is written between two lines.
+        separator: an id that is written between two lines, where a line does not say what stands after it.
 
     A rhyme is begun only if as many of its words fit as lines follow, and one more for each: so no line is left
     without a word. Where words are scarce, this leaves out a rhyme that would just have sufficed.
@@ -66,14 +73,16 @@ class Verse(Acceptor):
         rhymes: Mapping[int, Hashable] | None = None,
         separator: int | None = None,
     ) -> None:
-        self.lines, self.v, self.separator = list(lines), v, separator
+        between = () if separator is None else (separator,)
+        self.lines = [replace(line, after=line.after or between) for line in lines[:-1]] + list(lines[-1:])
+        self.v, marks = v, {id for line in self.lines for id in line.after}.union(between)
         self._metres = {id: [signs] if isinstance(signs, str) else list(signs) for id, signs in metres.items()}
         self._rhyme = dict(rhymes or {})
         self._words: dict[str, list[int]] = {}
         self._rhyming: dict[tuple[str, Hashable], frozenset[int]] = {}
         for id, all_signs in self._metres.items():
             for signs in all_signs:
-                if not signs or not 0 <= id < v or id == separator:
+                if not signs or not 0 <= id < v or id in marks:
                     raise ConfigError(f"a word must be an id below {v} with a metre of its own, but {id} has {signs!r}")
                 self._words.setdefault(signs, []).append(id)
                 if id in self._rhyme:
@@ -81,11 +90,11 @@ class Verse(Acceptor):
                     self._rhyming[key] = self._rhyming.get(key, frozenset()) | {id}
         self._known: dict[Hashable, int] = {}
         self._viable = {letter: self._viable_rhymes(letter) for letter in {line.rhyme for line in self.lines} - {""}}
-        if self._rest(Spot(0, 0, ())) >= FAR:
+        if self._rest(self._spot(0, 0, ())) >= FAR:
             raise ImpossibleError(f"no words fill the form: {len(self._metres)} words, {len(self.lines)} lines")
 
     def start(self) -> Hashable:
-        return frozenset({Spot(0, 0, ())})
+        return frozenset({self._spot(0, 0, ())})
 
     def options(self, place: Hashable) -> Options:
         assert isinstance(place, frozenset)
@@ -104,21 +113,22 @@ class Verse(Acceptor):
         """Words, or one id alone, and where they lead."""
         if spot.line == len(self.lines):
             return
-        if spot.syllable < 0:
-            yield [self.separator] if self.separator is not None else [], spot._replace(syllable=0)
-            return
         line = self.lines[spot.line]
-        for signs in self._fitting(line.metre, spot.syllable):
+        if spot.there >= len(line.metre):
+            yield [line.after[spot.there - len(line.metre)]], self._spot(spot.line, spot.there + 1, spot.rhymes)
+            return
+        for signs in self._fitting(line.metre, spot.there):
             words = self._words[signs] if id is None else [id] if signs in self._metres.get(id, ()) else []
-            after = spot.syllable + len(signs)
-            if after < len(line.metre):
-                yield words, spot._replace(syllable=after)
-            elif not line.rhyme:
-                yield words, self._next_line(spot)
-            else:
-                for word in words:
-                    if self._may_end(spot, line.rhyme, word):
-                        yield [word], self._next_line(spot, line.rhyme, word)
+            after = spot.there + len(signs)
+            if after < len(line.metre) or not line.rhyme:
+                yield words, self._spot(spot.line, after, spot.rhymes)
+                continue
+            bound = spot.bound(line.rhyme)
+            if bound is not None and id is None:
+                words = sorted(self._rhyming.get((signs, bound[0]), ()))
+            for word in words:
+                if self._may_end(spot, line.rhyme, word):
+                    yield [word], self._spot(spot.line, after, self._rhymes_after(spot, line.rhyme, word))
 
     def _fitting(self, metre: str, first: int) -> Iterator[str]:
         for signs in self._words:
@@ -132,33 +142,37 @@ class Verse(Acceptor):
             return self._rhyme.get(word) in self._viable[letter]
         return word in self._rhyme and self._rhyme[word] == bound[0] and word not in bound[1]
 
-    def _next_line(self, spot: Spot, letter: str = "", word: int = -1) -> Spot:
-        number = spot.line + 1
-        follows = any(line.rhyme == letter for line in self.lines[number:])
+    def _rhymes_after(self, spot: Spot, letter: str, word: int) -> tuple[tuple[str, Hashable, frozenset[int]], ...]:
+        """The rhymes so far when a line has ended in a word; those that no later line takes up are forgotten."""
         others = tuple(known for known in spot.rhymes if known[0] != letter)
-        if letter and follows:
-            used = (spot.bound(letter) or (None, frozenset()))[1] | {word}
-            others = (*others, (letter, self._rhyme[word], used))
-        waits = self.separator is not None and number < len(self.lines)
-        return Spot(number, -1 if waits else 0, others)
+        if not any(line.rhyme == letter for line in self.lines[spot.line + 1 :]):
+            return others
+        used = (spot.bound(letter) or (None, frozenset()))[1] | {word}
+        return (*others, (letter, self._rhyme[word], used))
+
+    def _spot(self, line: int, there: int, rhymes: tuple[tuple[str, Hashable, frozenset[int]], ...]) -> Spot:
+        """The spot, at the beginning of the next line where one is full."""
+        while line < len(self.lines) and there == self.lines[line].length:
+            line, there = line + 1, 0
+        return Spot(line, there, rhymes)
 
     # --- what is needed -----------------------------------------------------------------------------------------
 
     def _rest(self, spot: Spot) -> int:
         """The fewest ids from a spot to the end of the verse; FAR if there is no way."""
         if spot not in self._known:
-            n = len(self.lines)
-            apart = self.separator is not None and spot.line < n
-            total = n - spot.line - (spot.syllable >= 0) if apart else 0
-            for number in range(spot.line, n):
-                total += self._least(number, max(spot.syllable, 0) if number == spot.line else 0, spot)
+            total = 0
+            for number in range(spot.line, len(self.lines)):
+                line, there = self.lines[number], spot.there if number == spot.line else 0
+                written = max(there - len(line.metre), 0)
+                total += self._least(number, min(there, len(line.metre)), spot) + len(line.after) - written
             self._known[spot] = min(total, FAR)
         return self._known[spot]
 
     def _least(self, number: int, syllable: int, spot: Spot) -> int:
         letter = self.lines[number].rhyme
         bound = spot.bound(letter) if letter else None
-        if not letter or bound is not None:
+        if not letter or bound is not None or syllable == len(self.lines[number].metre):
             return self._within(number, syllable, bound)
         return min((self._within(number, syllable, (c, frozenset())) for c in self._viable[letter]), default=FAR)
 
@@ -168,7 +182,7 @@ class Verse(Acceptor):
         if key not in self._known:
             metre, best = self.lines[number].metre, FAR
             if syllable == len(metre):
-                best = 0  # a line of no syllables
+                best = 0  # all words are there
             for signs in self._fitting(metre, syllable):
                 if syllable + len(signs) < len(metre):
                     best = min(best, 1 + self._within(number, syllable + len(signs), bound))

@@ -13,16 +13,19 @@ from catena.decoding.acceptor import Acceptor, All
 from catena.decoding.build import prepared, search, stream
 from catena.decoding.combine import shallow_fusion
 from catena.decoding.constrained import Constrained
+from catena.decoding.cost import KEEPING, Cost, cost_of
 from catena.decoding.hypothesis import Hypothesis
 from catena.decoding.machine import MachineAcceptor
 from catena.decoding.phrases import with_phrase, without_phrases
 from catena.decoding.pieces import PieceAcceptor
+from catena.decoding.sample import sample
 from catena.decoding.settings import SearchLimits
 from catena.decoding.stepper import Stepper
 from catena.decoding.without import Without
 from catena.errors import ConfigError, DataError
 from catena.tasks.lm.encoding import LmEncoding
 from catena.tasks.lm.predictor import LmPredictor
+from catena.tasks.lm.verse import Form, verse_of
 
 
 @dataclass(frozen=True)
@@ -33,14 +36,16 @@ class Wishes:
         words: phrases that must each occur.
         without: phrases that must not occur.
         pattern: a regular expression that must match the whole text.
+        form: a form of verse that it must fill.
     """
 
     words: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     pattern: str | None = None
+    form: Form | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.words or self.without or self.pattern is not None)
+        return bool(self.words or self.without or self.pattern is not None or self.form is not None)
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,12 @@ class Writer:
         stepper, state = self._begun(prompts)
         found = search(self.settings, stepper, state, generator)
         return [[self._written(prompt, one) for one in row] for prompt, row in zip(prompts, found, strict=True)]
+
+    def cost(self, prompts: Sequence[str], n: int, generator: torch.Generator) -> Cost:
+        """What the wishes cost, from ``n`` texts for each prompt, drawn freely but for the wishes."""
+        stepper, state = self._begun(prompts)
+        drawn = sample(stepper, state, generator, self.settings.max_length, KEEPING, n=n)
+        return cost_of([one for row in drawn for one in row])
 
     def stream(self, prompt: str, generator: torch.Generator) -> Iterator[str]:
         """The text for one prompt, piece by piece as it is chosen."""
@@ -153,6 +164,8 @@ def acceptor_of(wishes: Wishes, encoding: LmEncoding) -> Acceptor:
         first, later = pieces(encoding)
         alphabet = sorted(set().union(*first, *later))
         parts.append(PieceAcceptor(from_regex(wishes.pattern, alphabet), later, first))
+    if wishes.form is not None:
+        parts.append(verse_of(wishes.form, encoding))
     return parts[0] if len(parts) == 1 else All(parts)
 
 

@@ -1,0 +1,87 @@
+"""Rhymes: groups of symbols that end lines together, found where they were planted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catena.errors import DataError, FormatError
+from catena.tasks.lm.rhymes import groups, learn_rhymes, read_rhymes, rhyming_ends, written_rhymes
+
+PLANTED = ["abcde", "fghij", "klmno"]
+
+
+def poems(n: int, slips: float = 0.0, seed: int = 1) -> list[str]:
+    """Poems of six lines whose second, fourth and sixth end in one of the planted rhymes, but for some slips."""
+    draw = np.random.default_rng(seed)
+    everything, found = "".join(PLANTED), []
+    for _ in range(n):
+        rhyme = PLANTED[draw.integers(3)]
+        ends = ["".join(draw.choice(list(everything if draw.random() < slips else rhyme))) for _ in range(3)]
+        found.append("。".join(f"xy{draw.choice(list(everything))}，zz{end}" for end in ends))
+    return found
+
+
+def test_the_ends_of_every_second_line() -> None:
+    assert rhyming_ends("西陸蟬聲唱，南冠客思侵。\n那堪玄鬢影，來對白頭吟。") == ["侵", "吟"]
+    assert rhyming_ends("one") == rhyming_ends("") == []
+
+
+@pytest.mark.parametrize("slips", [0.0, 0.15])
+def test_planted_rhymes_are_found(slips: float) -> None:
+    found = learn_rhymes(poems(200, slips))
+    assert {frozenset(s for s in found if found[s] == rhyme) for rhyme in found.values()} == set(
+        map(frozenset, PLANTED)
+    )
+
+
+def test_symbols_that_are_seldom_met_have_no_rhyme() -> None:
+    text = [*poems(50), "xxq，xxw。xxe，xxp"]  # w and p end lines together once
+    assert {"w", "p"} & set(learn_rhymes(text)) == set()
+    assert {"w", "p"} <= set(learn_rhymes(text, min_count=1))
+    with pytest.raises(DataError, match="no rhymes were found: verse has lines parted by marks"):
+        learn_rhymes(["no verse at all", ""])
+
+
+def modularity(weights: np.ndarray, group: Sequence[int], resolution: float) -> float:
+    """The formula, term by term."""
+    degree, total = weights.sum(axis=1), weights.sum()
+    return sum(
+        float(weights[i, j] - resolution * degree[i] * degree[j] / total)
+        for i, j in product(range(len(weights)), repeat=2)
+        if group[i] == group[j]
+    )
+
+
+@pytest.mark.parametrize("resolution", [0.5, 1.0, 2.0])
+def test_groups_are_nearly_the_best_of_all_partitions(resolution: float) -> None:
+    for seed in range(6):
+        draw = np.random.default_rng(seed)
+        upper = np.triu(draw.integers(0, 4, (6, 6)) * (draw.random((6, 6)) < 0.5), 1).astype(float)
+        weights = upper + upper.T
+        if not weights.sum():
+            continue
+        graph = {i: {j: w for j, w in enumerate(row) if w} for i, row in enumerate(weights)}
+        found = groups(graph, resolution)
+        every = [modularity(weights, group, resolution) for group in product(range(6), repeat=6)]
+        reached = modularity(weights, found, resolution)
+        assert reached >= modularity(weights, range(6), resolution)
+        assert reached >= max(every) - 0.15 * (max(every) - min(every))
+
+
+def test_rhymes_are_written_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "rhymes.txt"
+    path.write_text("a b  c\n\nd e\n", encoding="utf-8")
+    found = read_rhymes(path)
+    assert found["a"] == found["b"] == found["c"] != found["d"] == found["e"]
+    assert list(written_rhymes(found)) == ["a b c", "d e"]
+    path.write_text("a b\nc a\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"rhymes\.txt:2 has 'a', which line 1 has too: a symbol is of one rhyme"):
+        read_rhymes(path)
+    path.write_text("\n", encoding="utf-8")
+    with pytest.raises(FormatError, match="has no rhymes: write the symbols of a rhyme on a line"):
+        read_rhymes(path)
