@@ -170,7 +170,7 @@ def test_training_goes_on_from_an_older_model(scored: Path, folder: Path) -> Non
 
 def test_learning_by_margin(folder: Path) -> None:
     out = folder / "margin"
-    train = ["train", "parse", str(folder / "train.mrg"), "--model", "span", "--loss", "margin", "--decoding", "best"]
+    train = ["train", "parse", str(folder / "train.mrg"), "--model", "span", "--loss", "margin"]
     assert run(*train, *SMALL, "-o", str(out), "-q") == 0
     assert load(out, "cpu").evaluate(folder / "test.mrg").scores["f1"] > 0.7
 

@@ -69,7 +69,7 @@ class CountedParser(ABC):
     def _asked(self, words: Words, asking: Asking, given: Fixed, rng: np.random.Generator) -> Parsed | None:
         charts = self.charts
         whole = asking.samples > 0 or asking.nbest > 1 or asking.scores  # trees of the grammar, with probabilities
-        likely = not whole and self.settings.decoding == "recall"
+        likely = not whole and self.settings.by_recall
         expectation = charts.expected(words, given) if likely or asking.confidence else None
         if likely:
             answers = [] if expectation is None else [self._of_most(words, expectation)]

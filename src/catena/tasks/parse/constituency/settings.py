@@ -10,7 +10,7 @@ from catena.config import Config
 from catena.encoders.settings import EncoderSettings, Probability, RecurrentSettings
 from catena.tasks.words.settings import WordInput
 
-Decoding = Literal["recall", "best"]
+Decoding = Literal["auto", "recall", "best"]
 
 
 class TreeModel(Config):
@@ -18,12 +18,18 @@ class TreeModel(Config):
 
     functions: bool = False
     """Keep functional tags and indices of labels: NP-SBJ-1 stays what it is, and is not read as NP."""
-    decoding: Decoding = "recall"
+    decoding: Decoding = "auto"
     """The tree that is predicted: the one with the most brackets that can be expected to be right (recall; Goodman
-    1996), or the one that is most probable as a whole (best)."""
+    1996), or the one that is best as a whole (best). auto is best for grammars that people wrote and for spans that
+    are trained by a margin, whose scores are no probabilities, and recall for others."""
     price: float = Field(0.4, ge=0, le=1)
     """With decoding = recall: the probability from which on a bracket is worth having. Lower favours recall, higher
     precision."""
+
+    @property
+    def by_recall(self) -> bool:
+        """Whether the tree of the most expected brackets is predicted."""
+        return self.decoding != "best"
 
 
 class PcfgModel(TreeModel):
@@ -51,8 +57,6 @@ class GrammarModel(TreeModel):
 
     kind: Literal["grammar"] = "grammar"
     """The model."""
-    decoding: Decoding = "best"
-    """The tree that is predicted: the best as a whole, or that of the most brackets that can be expected (recall)."""
     style: Literal["nltk", "bnf", "weighted"] | None = None
     """How the rules are written; seen from the first rule if not set."""
     start: str | None = None
@@ -63,6 +67,10 @@ class GrammarModel(TreeModel):
     """Count the parses of each sentence, exactly."""
     longest: int = Field(120, gt=0)
     """Longer sentences get a flat tree, with a note: the time grows with the cube of the length."""
+
+    @property
+    def by_recall(self) -> bool:
+        return self.decoding == "recall"
 
 
 class SpanModel(TreeModel):
@@ -90,6 +98,10 @@ class SpanModel(TreeModel):
     """Weight of the loss of the words' tags, which are predicted beside the tree."""
     margin: float = Field(1.0, gt=0)
     """With loss = margin: how much better than another tree the right one must score, for each span they differ in."""
+
+    @property
+    def by_recall(self) -> bool:
+        return self.decoding == "recall" or (self.decoding == "auto" and self.loss == "crf")
 
 
 KINDS = ("pcfg", "grammar", "span")

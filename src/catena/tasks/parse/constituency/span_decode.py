@@ -114,7 +114,7 @@ class SpanDecoder:
         likely = asking.samples == 0 and asking.nbest == 1
         phrases = None
         if likely:
-            phrases = list(self._expected() if self.settings.decoding == "recall" else self._best())
+            phrases = list(self._expected() if self.settings.by_recall else self._best())
         probable = self._tag_probabilities if asking.confidence else None
         found = []
         for row, words in enumerate(self.sentences):
