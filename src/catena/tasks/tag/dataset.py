@@ -61,12 +61,18 @@ class TagDataset:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
+def seen_format(path: str | Path, encoding: str | None) -> Recognised:
+    """The format that a file shows, by its name where a few lines show no sign of it."""
+    found = recognise(path, encoding)
+    if found.format not in SENTENCES and Path(path).name.removesuffix(".gz").endswith(NAMED):
+        return Recognised("columns", "its name says so")
+    return found
+
+
 def recognised(data: TagData, path: str | Path) -> Recognised:
     """The format that the config names or the file shows; one that holds no tagged sentences is refused."""
     asked = data.format if data.format != "auto" else "text" if data.segment else None
-    found = Recognised(asked, "it was asked for") if asked else recognise(path, data.encoding)
-    if not asked and found.format not in SENTENCES and Path(path).name.removesuffix(".gz").endswith(NAMED):
-        found = Recognised("columns", "its name says so")
+    found = Recognised(asked, "it was asked for") if asked else seen_format(path, data.encoding)
     if found.format in SENTENCES or (found.format == "text" and data.segment):
         return found
     if found.format == "text":

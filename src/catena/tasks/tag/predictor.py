@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from catena.data.reading import Tally
-from catena.data.recognise import recognise
 from catena.data.schemes import OUTSIDE, Span, parted
 from catena.data.tokenise import Tokeniser
 from catena.draw.picture import Picture
@@ -20,7 +19,7 @@ from catena.errors import DataError, FormatError, ImpossibleError
 from catena.metrics.text import table_lines
 from catena.randomness import Randomness
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
-from catena.tasks.tag.dataset import SENTENCES, Tagged, read_tagged
+from catena.tasks.tag.dataset import SENTENCES, Tagged, read_tagged, seen_format
 from catena.tasks.tag.distribution import TagDistribution, own_spans
 from catena.tasks.tag.prediction import (
     FoundSpan,
@@ -171,7 +170,7 @@ class TagPredictor(Predictor):
     # --- given tags ---------------------------------------------------------------------------------------------------
 
     def _given_tags(self, path: Path) -> Iterator[Tagged]:
-        format = "text" if self.config.data.segment else recognise(path, self.config.data.encoding).format
+        format = "text" if self.config.data.segment else seen_format(path, self.config.data.encoding).format
         data = self.config.data.model_copy(update={"format": format if format in ("conllu", "text") else "columns"})
         return read_tagged(data, (), path)
 
@@ -207,7 +206,7 @@ class TagPredictor(Predictor):
 
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
         """The sentences of a file: lines of a text, to be cut into words, or words that stand in lines of their own."""
-        format = reading.format or recognise(path, reading.encoding).format
+        format = reading.format or seen_format(path, reading.encoding).format
         if format in SENTENCES:
             data = read_as(self.config.data, reading, format)
             yield from read_tagged(data, self.config.model.columns, path, tagged=False)
