@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 from catena.errors import DataError
+from catena.randomness import Randomness
 from catena.tasks.application import BEST, Asking, Predictor
 
 BLOCK = 1024
@@ -51,7 +53,8 @@ class ParsePredictor(Predictor):
                     f"{asking.constraint} has constraints for {parsed + len(constraints)} sentences, and more are "
                     f"to be parsed: it needs one for each, in their order, with _ where nothing is fixed"
                 )
-            yield from self.parse(block, asking, constraints)
+            own = replace(asking, seed=Randomness(asking.seed).number("block", parsed))  # each draws anew
+            yield from self.parse(block, own, constraints)
             parsed += len(block)
         if rules is not None and next(rules, None) is not None:
             raise DataError(

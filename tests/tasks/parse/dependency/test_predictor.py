@@ -122,13 +122,16 @@ def test_best_parses_are_written_with_probability_and_confidence(predictor: Depe
     assert one == {"words": ["we", "see", "cats"], "heads": [2, 0, 2], "relations": ["subject", "root", "object"]}
 
 
-def test_samples_are_drawn_by_the_seed(predictor: DependencyPredictor) -> None:
+def test_samples_are_drawn_by_the_seed(predictor: DependencyPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     first, again, other = (
-        predictor.predict(["we see cats know dogs"], Asking(samples=40, seed=seed))[0] for seed in (1, 1, 2)
+        predictor.predict(["cats x birds we y cats that"], Asking(samples=40, seed=seed))[0] for seed in (1, 1, 2)
     )
     assert first == again
     assert first != other
     assert "# sample = 40" in to_conllu(first)
+    monkeypatch.setattr("catena.tasks.parse.predictor.BLOCK", 1)
+    one, two = predictor.predict(["cats x birds we y cats that"] * 2, Asking(samples=40))
+    assert one != two, "each block draws anew"
     assert all(sum(head == 0 for head in parse.heads) == 1 for parse in first.parses)
 
 
