@@ -133,3 +133,12 @@ def test_cutting_lowers_and_strips() -> None:
     cutting = Cutting(False, True, lowercase=True, strip="012")
     assert cutting.source(" Ab ") == ("a", "b")
     assert cutting.target("AH0 B 1") == ("ah", "b"), "a symbol of which nothing is left is gone"
+
+
+def test_each_kind_of_scores_is_trained_as_it_likes() -> None:
+    def rate(**model: Any) -> float:
+        return configs.parse(TransduceConfig, {"model": {"kind": "edit", **model}}).training.learning_rate
+
+    assert rate() > rate(scores="encoder")
+    given = {"model": {"kind": "edit"}, "training": {"optimizer": "adam", "learning_rate": 0.5}}
+    assert configs.parse(TransduceConfig, given).training.learning_rate == 0.5

@@ -19,10 +19,14 @@ METRICS = ("word_error", "symbol_error")
 WHAT_NEXT = ("predict RUN FILE --nbest 3 --scores", "evaluate RUN FILE")
 """What one does with a transducer that is trained."""
 
-SUGGESTED: dict[str, dict[str, Any]] = {
-    "edit": {"optimizer": "adam", "learning_rate": 0.003, "clip_norm": 5.0, "max_epochs": 20, "patience": 4},
-}
-"""How each model likes to be trained, where the config does not say."""
+RATES = {"features": 0.03, "encoder": 0.002}
+"""The learning rates that the two kinds of scores like, where the config does not say."""
+
+
+def suggested(scores: str) -> dict[str, Any]:
+    """How a model whose edits are scored so likes to be trained."""
+    return {"optimizer": "adam", "learning_rate": RATES.get(scores), "clip_norm": 5.0, "max_epochs": 20, "patience": 4}
+
 
 Cut = Literal["auto", "characters", "symbols"]
 
@@ -85,7 +89,9 @@ class TransduceConfig(Config):
     @classmethod
     def _suggest(cls, data: Any) -> Any:
         """Train each model as it likes to be trained, unless the config says how."""
-        return with_suggestions(data, SUGGESTED, "joint")
+        model = data.get("model", {}) if isinstance(data, dict) else {}
+        scores = model.get("scores", "features") if isinstance(model, dict) else getattr(model, "scores", "features")
+        return with_suggestions(data, {"edit": suggested(str(scores))}, "joint")
 
     @model_validator(mode="after")
     def _fits_together(self) -> TransduceConfig:
