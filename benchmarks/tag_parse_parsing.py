@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from structure_dependency import supar_structs
+from structure_dependency import SUPAR, supar_structs
 from tag_parse import line, verdict
 from torch import Tensor
 
 from catena.structure.nonprojective import NonProjectiveTree
 from catena.structure.projective import ProjectiveTree
-from structure import installed, timed
+from structure import timed
 
 B, LONGEST, WANTED = 64, 50, 3.0
 KINDS: dict[str, tuple[Any, str]] = {
@@ -54,7 +54,7 @@ def tree_scores(arcs: Tensor, heads: Tensor, lengths: Tensor) -> Tensor:
 def best(kind: str, arcs: Tensor, lengths: Tensor) -> dict[str, Callable[[], Tensor]]:
     ours, theirs = KINDS[kind]
     runs = {"catena": lambda: tree_scores(arcs, ours(arcs, lengths=lengths).argmax(), lengths)}
-    if installed("supar"):
+    if SUPAR:
         runs["supar"] = lambda: tree_scores(arcs, by_supar(theirs, arcs, lengths).argmax[:, 1:], lengths)
     return runs
 
@@ -62,14 +62,14 @@ def best(kind: str, arcs: Tensor, lengths: Tensor) -> dict[str, Callable[[], Ten
 def marginals(kind: str, arcs: Tensor, lengths: Tensor) -> dict[str, Callable[[], Tensor]]:
     ours, theirs = KINDS[kind]
     runs = {"catena": lambda: ours(arcs, lengths=lengths).arc_marginals()[:, :, 1:]}
-    if installed("supar"):
+    if SUPAR:
         runs["supar"] = lambda: by_supar(theirs, arcs, lengths).marginals.transpose(1, 2)[:, :, 1:]
     return runs
 
 
 def run(options: argparse.Namespace) -> None:
     """Print a line for each question: sentences a second, the ratio, and by how much the answers differ."""
-    questions = {"best tree": best, "arc probabilities": marginals}
+    questions = {"best tree": best, "probabilities": marginals}
     for peaked in (False, True):
         arcs, lengths = batch(peaked)
         print(f"\ndependency trees, {B} sentences of up to {LONGEST} words, {'peaked' if peaked else 'random'} scores")
