@@ -63,7 +63,7 @@ class Stepper(ABC, Generic[State]):
         This one takes ``t`` steps, the rows sorted by length so that none is read too far. Models that can read
         many ids at once have their own.
         """
-        counts = _checked_lengths(ids, lengths)
+        counts = checked_lengths(ids, lengths)
         if len(set(counts)) <= 1:
             for t in range(max(counts, default=0)):
                 state = self.advance(state, ids[:, t])
@@ -85,7 +85,7 @@ class Stepper(ABC, Generic[State]):
 
         Nothing is added: the caller appends ``end``. This one takes ``t`` steps; models have faster ones.
         """
-        counts = _checked_lengths(ids, lengths)
+        counts = checked_lengths(ids, lengths)
         state, found = self.start(len(counts)), []
         for t in range(max(counts, default=0)):
             real = lengths > t
@@ -98,7 +98,8 @@ class Stepper(ABC, Generic[State]):
         return torch.nn.functional.pad(torch.stack(found, dim=1), (0, ids.shape[1] - len(found)))
 
 
-def _checked_lengths(ids: Tensor, lengths: Tensor) -> list[int]:
+def checked_lengths(ids: Tensor, lengths: Tensor) -> list[int]:
+    """The lengths as numbers, or an error where one does not fit the ids."""
     counts = lengths.tolist()
     for row, count in enumerate(counts):
         if not 0 <= count <= ids.shape[1]:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
 from catena.decoding.combine import Combined
+from catena.decoding.stepper import checked_lengths
 from catena.errors import DataError, ShapeError
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, LanguageModel
 from catena.numerics import log_sum_exp, safe_log
@@ -152,6 +153,12 @@ class CacheModel(LanguageModel[Tensor]):
 
     def join(self, states: Sequence[Int[Tensor, "_ size"]]) -> Int[Tensor, "n size"]:
         return torch.cat(list(states))
+
+    def token_log_probs(self, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n t"]:
+        found = torch.zeros(ids.shape)
+        for row, own, length in zip(found, ids, checked_lengths(ids, lengths), strict=True):
+            row[:length] = self.text_log_probs(own[:length])
+        return found
 
     def text_log_probs(self, ids: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Of each id after all before it, across the ends of sentences: what a cache of a whole document gives.

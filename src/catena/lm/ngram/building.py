@@ -23,6 +23,8 @@ from catena.lm.ngram.trie import Ints
 
 Text = Source | Sequence[Path]
 Ids = NDArray[np.integer[Any]]
+AT_ONCE = 1000
+"""Sentences of ids that are taken together."""
 
 
 def as_pieces(text: Text, read: Callable[[Iterable[Path]], Iterator[Bytes]] = pieces) -> Iterator[Bytes]:
@@ -106,6 +108,30 @@ def counted_ids(sentences: Iterable[Sequence[int] | Ids], order: int, vocabulary
     tokens = _concatenated(parts, order)
     _check_ids(tokens[: len(tokens) - order], len(parts) // 3, vocabulary)
     return _counted(tokens, order, vocabulary)
+
+
+def counted_ids_within(
+    sentences: Iterable[Sequence[int] | Ids], order: int, vocabulary: Vocabulary, memory: int, space: MappedSpace
+) -> NgramCounts:
+    """The same counts with about ``memory`` bytes, in sorted runs on disk."""
+    check_order(order)
+    marks = (vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL))
+    with folder_for_runs() as folder:
+        counter = ExternalCounter(order, len(vocabulary), *marks, impossible(vocabulary), memory, Path(folder))
+        waiting: list[Ints] = []
+        for sentence in sentences:
+            waiting.append(np.asarray([marks[0], *sentence, marks[1]], np.int32))
+            if len(waiting) == AT_ONCE:
+                counter.add(_checked(waiting, vocabulary))
+                waiting = []
+        counter.add(_checked(waiting, vocabulary))
+        return counter.finish(space)
+
+
+def _checked(sentences: list[Ints], vocabulary: Vocabulary) -> Ints:
+    tokens = np.concatenate([*sentences, np.zeros(0, np.int32)])
+    _check_ids(tokens, len(sentences), vocabulary)
+    return tokens
 
 
 def _check_ids(tokens: Ints, sentences: int, vocabulary: Vocabulary) -> None:

@@ -148,11 +148,18 @@ class NgramModel(LanguageModel[Tensor]):
         order: int = 3,
         estimator: str | Estimator = "modified-kneser-ney",
         prune: Sequence[int] = (),
+        memory: int | None = None,
     ) -> NgramModel:
-        """A model of sentences of ids, without begin and end: characters, subwords, anything."""
-        from catena.lm.ngram.building import counted_ids
+        """A model of sentences of ids, without begin and end: characters, subwords, anything. The other arguments are
+        those of :meth:`train`."""
+        from catena.lm.ngram.building import counted_ids, counted_ids_within
 
-        return cls.estimate(counted_ids(sentences, order, vocabulary), vocabulary, estimator, prune)
+        if memory is None:
+            return cls.estimate(counted_ids(sentences, order, vocabulary), vocabulary, estimator, prune)
+        space = MappedSpace(memory)
+        with space.watched():
+            counts = counted_ids_within(sentences, order, vocabulary, memory, space)
+            return cls.estimate(counts, vocabulary, estimator, prune)
 
     @classmethod
     def estimate(

@@ -16,10 +16,11 @@ from catena.tasks.application import Predictor, Trained
 from catena.tasks.lm.auto import fit_to_time
 from catena.tasks.lm.dataset import Dataset, prepare
 from catena.tasks.lm.encoding import load_encoding
+from catena.tasks.lm.mixture import encoding_of, load_mixture, train_mixture
 from catena.tasks.lm.model import new_network
 from catena.tasks.lm.ngram import train_ngram
 from catena.tasks.lm.predictor import load_predictor
-from catena.tasks.lm.settings import LmConfig
+from catena.tasks.lm.settings import LmConfig, MixtureSettings
 from catena.tasks.lm.task import LmTask, MaskedTask, NextTokenTask
 from catena.tasks.looped import LoopedApplication, same_make
 from catena.tasks.machine import choose_device
@@ -34,6 +35,8 @@ class LmApplication(LoopedApplication[LmConfig, Dataset]):
     settings = LmConfig
 
     def prepare(self, config: LmConfig, randomness: Randomness, old: Path | None, start: Pretrained | None) -> Dataset:
+        if isinstance(config.model, MixtureSettings):
+            return prepare(config, randomness, encoding_of(config))
         if old is None:
             return prepare(config, randomness)
         theirs = configs.load(LmConfig, old / CONFIG)
@@ -60,6 +63,8 @@ class LmApplication(LoopedApplication[LmConfig, Dataset]):
     def fit(
         self, config: LmConfig, data: Dataset, run: RunFolder, randomness: Randomness, reporter: Reporter
     ) -> Trained:
+        if isinstance(config.model, MixtureSettings):
+            return train_mixture(config, data, run, reporter)
         return train_ngram(config, data, run, reporter)
 
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
@@ -67,4 +72,4 @@ class LmApplication(LoopedApplication[LmConfig, Dataset]):
         return fit_to_time(config)
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
-        return load_predictor(folder, choose_device(device))
+        return load_mixture(folder) or load_predictor(folder, choose_device(device))

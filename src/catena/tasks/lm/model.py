@@ -14,7 +14,7 @@ from catena.lm.neural import NeuralLanguageModel
 from catena.lm.neural_build import Vectors, build_masked, build_neural
 from catena.lm.neural_masked import MaskedLanguageModel
 from catena.randomness import Randomness
-from catena.tasks.lm.settings import LmConfig, NgramSettings
+from catena.tasks.lm.settings import LmConfig, MixtureSettings, NgramSettings
 
 Network = NeuralLanguageModel | MaskedLanguageModel
 
@@ -28,7 +28,7 @@ def build_network(
     what its output layer made of the true ones is among its weights.
     """
     settings = config.model
-    assert not isinstance(settings, NgramSettings)
+    assert not isinstance(settings, NgramSettings | MixtureSettings)
     counts = vocabulary.counts if counts is None else counts
     if vectors is None and settings.embedding.mode != "random":
         n = len(vocabulary)
@@ -43,7 +43,7 @@ def new_network(config: LmConfig, vocabulary: Vocabulary, counts: Sequence[int],
     """A network with fresh weights, drawn by the seed, and word vectors where the config names a file of them."""
     randomness.seed_torch("weights")
     settings = config.model
-    assert not isinstance(settings, NgramSettings)
+    assert not isinstance(settings, NgramSettings | MixtureSettings)
     vectors: Vectors | None = None
     if settings.embedding.vectors is not None:
         rows, found = vectors_for(Path(settings.embedding.vectors), vocabulary.symbols, settings.embedding.d)

@@ -22,6 +22,7 @@ from catena.training.run import RunFolder
 
 CONFIG, MODEL = "config.toml", "ngrams.bin"
 CPU = torch.device("cpu")
+MIB = 2**20
 
 
 def train_ngram(config: LmConfig, data: Dataset, run: RunFolder, reporter: Reporter) -> Trained:
@@ -37,7 +38,12 @@ def train_ngram(config: LmConfig, data: Dataset, run: RunFolder, reporter: Repor
         settings.order,
         settings.estimator,
         settings.prune,
+        None if settings.memory is None else settings.memory * MIB,
     )
+    if settings.prune_entropy:
+        before = sum(model.packed.trie().shape.sizes)
+        model = model.pruned(settings.prune_entropy)
+        fitting.note(f"n-grams: {sum(model.packed.trie().shape.sizes):,} of {before:,} stay after entropy pruning")
     for note in model.notes:
         fitting.note(note)
     scores = judge(model, data.dev, config, CPU).scores()

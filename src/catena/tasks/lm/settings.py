@@ -66,10 +66,55 @@ class NgramSettings(Config):
     """How probability is taken from what was seen and given to what was not."""
     prune: tuple[int, ...] = ()
     """Leave out n-grams of length k that occur this often or less; the last number holds for all longer ones."""
+    prune_entropy: float = Field(0.0, ge=0)
+    """Leave out n-grams whose loss raises perplexity by a share below this, such as 1e-8; 0 keeps all."""
+    memory: int | None = Field(None, ge=16)
+    """MiB that counting may take, about: beyond that n-grams are sorted in pieces on disk. If not set, all is done in
+    memory, which is faster."""
+
+
+class MixtureSettings(Config):
+    """Language models mixed word by word, with the weights that suit the text best."""
+
+    kind: Literal["mixture"] = "mixture"
+    """The model."""
+    runs: tuple[str, ...] = ()
+    """Run folders of language models over the same tokens and vocabulary. The mixture keeps copies of them."""
+    cache: int = Field(0, ge=0)
+    """Mix in a model of so many recent tokens of a text; 0 for none."""
+    cache_decay: float = Field(1.0, gt=0, le=1)
+    """A token in that cache counts so many times as much as the one after it."""
+    weights: tuple[float, ...] = ()
+    """The weights, the cache last. If not set, those under which the text is most probable, by
+    expectation-maximisation: give text that none of the models was trained on."""
+
+    @model_validator(mode="after")
+    def _enough(self) -> MixtureSettings:
+        n = len(self.runs) + (self.cache > 0)
+        if n < 2:
+            raise ValueError(
+                f"a mixture is of two models or more, and model.runs = {list(self.runs)} with model.cache = "
+                f"{self.cache} make {n}: name more run folders, or give model.cache a size such as 200"
+            )
+        if not self.runs:
+            raise ValueError("a cache alone finds new words impossible: name a run folder in model.runs beside it")
+        sums = not self.weights or abs(sum(self.weights) - 1) < 1e-6
+        if self.weights and (len(self.weights) != n or min(self.weights) < 0 or not sums):
+            raise ValueError(
+                f"model.weights = {list(self.weights)} must be {n} numbers from 0 that sum to 1, or left out"
+            )
+        return self
 
 
 LmModel = Annotated[
-    NgramSettings | RnnModel | LstmModel | GruModel | FeedForwardModel | ConvolutionModel | TransformerModel,
+    NgramSettings
+    | MixtureSettings
+    | RnnModel
+    | LstmModel
+    | GruModel
+    | FeedForwardModel
+    | ConvolutionModel
+    | TransformerModel,
     Field(discriminator="kind"),
 ]
 
@@ -188,7 +233,7 @@ class LmConfig(Config):
 
     def _model_problems(self) -> Iterator[str]:
         masked, kind = self.objective.kind == "masked", self.model.kind
-        if masked and kind in ("ngram", "feed-forward", "convolution"):
+        if masked and kind in ("ngram", "mixture", "feed-forward", "convolution"):
             yield (
                 f"objective.kind = 'masked' needs an encoder that can look both ways, and model.kind is {kind!r}: "
                 f"choose lstm, gru, rnn or transformer"

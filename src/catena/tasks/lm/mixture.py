@@ -1,0 +1,108 @@
+"""Mixtures in the task: other models' runs, weighed on a text and kept in a run folder of their own, copied whole.
+
+Every line is read by itself, by each model as it begins a text.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from catena import config as configs
+from catena.checkpoint import CONFIG, open_checkpoint
+from catena.config import to_toml
+from catena.errors import ConfigError
+from catena.lm.base import LanguageModel
+from catena.lm.mixture import CacheModel, LinearMixture, fit_weights
+from catena.tasks.application import Trained
+from catena.tasks.fitted import Fitted, Fitting
+from catena.tasks.lm.dataset import Dataset
+from catena.tasks.lm.encoding import LmEncoding, load_encoding
+from catena.tasks.lm.ngram import CPU
+from catena.tasks.lm.predictor import LmPredictor, load_predictor
+from catena.tasks.lm.scoring import judge
+from catena.tasks.lm.settings import METRICS, WHAT_NEXT, LmConfig, MixtureSettings
+from catena.training.report import Reporter
+from catena.training.run import RunFolder
+
+PARTS = "parts"
+
+
+def encoding_of(config: LmConfig) -> LmEncoding:
+    """The encoding that all models of a mixture share."""
+    assert isinstance(config.model, MixtureSettings)
+    folders = [open_checkpoint(Path(run)).folder for run in config.model.runs]
+    first = configs.load(LmConfig, folders[0] / CONFIG)
+    if first.data.unit != config.data.unit:
+        raise ConfigError(
+            f"the models of a mixture read a text alike, and data.unit = {config.data.unit!r} where "
+            f"{config.model.runs[0]} has {first.data.unit!r}: set it to that"
+        )
+    encodings = [load_encoding(folder, config.data.unit) for folder in folders]
+    for run, encoding in zip(config.model.runs, encodings, strict=True):
+        if (
+            encoding.vocabulary.symbols != encodings[0].vocabulary.symbols
+            or encoding.tokeniser.settings != encodings[0].tokeniser.settings
+        ):
+            raise ConfigError(
+                f"the models of a mixture need the same tokens and vocabulary, and {run} has "
+                f"{len(encoding.vocabulary):,} symbols, not all those of {config.model.runs[0]}: train both on the "
+                f"same text with the same tokenizer and vocabulary settings"
+            )
+    return encodings[0]
+
+
+def train_mixture(config: LmConfig, data: Dataset, run: RunFolder, reporter: Reporter) -> Trained:
+    """Weigh the models on train, score the mixture on dev and test, and keep all of it."""
+    assert isinstance(config.model, MixtureSettings)
+    settings, fitting = config.model, Fitting(run, reporter, data.lines)
+    folders = [open_checkpoint(Path(one)).folder for one in settings.runs]
+    models = _models(folders, data.encoding, settings)
+    config = _spelled_out(config, folders[0])
+    weights = settings.weights
+    if not weights:
+        each = [torch.from_numpy(judge(model, data.train, config, CPU).log_probs) for model in models]
+        weights = fit_weights(torch.stack(each)).weights
+    names = [*settings.runs, *(["cache"] if settings.cache else [])]
+    fitting.note("weights: " + ", ".join(f"{name} {weight:.4f}" for name, weight in zip(names, weights, strict=True)))
+    model = LinearMixture(models, weights)
+    scores = judge(model, data.dev, config, CPU).scores()
+    test = judge(model, data.test, config, CPU).scores() if data.test is not None else {}
+    kept = config.model_copy(update={"model": settings.model_copy(update={"weights": tuple(weights)})})
+
+    def save(folder: Path) -> None:
+        (folder / CONFIG).write_text(to_toml(kept), encoding="utf-8")
+        data.encoding.save(folder)
+        for i, part in enumerate(folders):
+            shutil.copytree(part, folder / PARTS / str(i))
+
+    return fitting.keep(Fitted(scores, METRICS[0], save, data.train.tokens, test), WHAT_NEXT)
+
+
+def load_mixture(folder: Path) -> LmPredictor | None:
+    """Read a mixture from a run folder or a checkpoint folder; None where the model is another."""
+    place = open_checkpoint(folder).folder
+    config = configs.load(LmConfig, place / CONFIG)
+    if not isinstance(config.model, MixtureSettings):
+        return None
+    encoding = load_encoding(place, config.data.unit)
+    models = _models([place / PARTS / str(i) for i in range(len(config.model.runs))], encoding, config.model)
+    return LmPredictor(config, encoding, LinearMixture(models, config.model.weights), CPU)
+
+
+def _models(folders: list[Path], encoding: LmEncoding, settings: MixtureSettings) -> list[LanguageModel[Any]]:
+    models: list[LanguageModel[Any]] = [
+        (load_mixture(folder) or load_predictor(folder, CPU)).stepper for folder in folders
+    ]
+    if settings.cache:
+        models.append(CacheModel(encoding.vocabulary, settings.cache, settings.cache_decay))
+    return models
+
+
+def _spelled_out(config: LmConfig, first: Path) -> LmConfig:
+    """The config with the tokens that the models of the mixture have."""
+    theirs = configs.load(LmConfig, first / CONFIG)
+    return config.model_copy(update={"tokenizer": theirs.tokenizer, "vocabulary": theirs.vocabulary})

@@ -1,0 +1,141 @@
+"""Mixtures as runs: weighed on a text, kept whole, read again; and n-gram models within limits."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from catena import config as configs
+from catena.errors import ConfigError
+from catena.lm.mixture import CacheModel, LinearMixture
+from catena.tasks.lm.application import LmApplication
+from catena.tasks.lm.predictor import LmPredictor
+from catena.tasks.lm.settings import LmConfig
+from catena.training.report import SilentReporter
+
+LINES = ["the cat sat on the mat .", "a dog ran away", "the dog sat", "a cat ran to the mat ."] * 10
+HELD = ["the cat ran away", "a dog sat on a dog .", "", "the mat sat", "the cat the cat the cat"] * 4
+
+
+class Notes(SilentReporter):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, words: str) -> None:
+        self.said.append(words)
+
+
+def config(text: Path, **model: Any) -> LmConfig:
+    values = {
+        "machine": {"device": "cpu", "threads": 1},
+        "data": {"train": [str(text)]},
+        "tokenizer": {"kind": "whitespace"},
+        "vocabulary": {"min_count": 1},
+        "batches": {"batch_size": 4, "length": 6},
+        "training": {"max_epochs": 1},
+        "model": model,
+    }
+    return configs.parse(LmConfig, values)
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> tuple[Path, Path]:
+    train, held = tmp_path / "train.txt", tmp_path / "held.txt"
+    train.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    held.write_text("\n".join(HELD) + "\n", encoding="utf-8")
+    return train, held
+
+
+def made(folder: Path, text: Path, reporter: SilentReporter | None = None, **model: Any) -> LmPredictor:
+    LmApplication().train(config(text, **model), folder, reporter or SilentReporter())
+    found = LmApplication().load(folder, "cpu")
+    assert isinstance(found, LmPredictor)
+    return found
+
+
+def test_a_mixture_is_a_run_of_its_own(tmp_path: Path, texts: tuple[Path, Path]) -> None:
+    train, held = texts
+    small = {"embedding": {"d": 8}, "encoder": {"d": 8, "n_layers": 1}}
+    one = made(tmp_path / "one", train, kind="ngram", order=2)
+    two = made(tmp_path / "two", train, kind="lstm", **small)
+    notes, runs = Notes(), [str(tmp_path / "one"), str(tmp_path / "two")]
+    made(tmp_path / "mix", held, notes, kind="mixture", runs=runs, cache=20)
+    (said,) = [words for words in notes.said if words.startswith("weights: ")]
+    assert said.count(runs[0]) == said.count(runs[1]) == said.count("cache ") == 1
+    shutil.rmtree(tmp_path / "one")  # the mixture keeps copies
+    mix = LmApplication().load(tmp_path / "mix", "cpu")
+    assert isinstance(mix, LmPredictor)
+    assert isinstance(mix.stepper, LinearMixture)
+    weights = mix.stepper.weights
+    assert math.isclose(sum(weights), 1.0)
+    assert min(weights) >= 0.0
+
+    texts_to_score = ["the cat sat", "a dog sat on a dog ."]
+    each = [model.predict(texts_to_score) for model in (one, two)]
+    cache = CacheModel(mix.encoding.vocabulary, 20)
+    for i, scored in enumerate(mix.predict(texts_to_score)):
+        ids = torch.tensor([*mix.encoding.ids(scored.text), mix.encoding.end])
+        rows = [*(m[i].log_probs for m in each), cache.text_log_probs(ids).tolist()]
+        wanted = [
+            math.log(sum(w * math.exp(p) for w, p in zip(weights, t, strict=True))) for t in zip(*rows, strict=True)
+        ]
+        assert scored.log_probs == pytest.approx(wanted, abs=1e-5)
+    best = min(one.evaluate(held).scores["perplexity"], two.evaluate(held).scores["perplexity"])
+    assert mix.evaluate(held).scores["perplexity"] < best
+
+
+def test_given_weights_are_kept(tmp_path: Path, texts: tuple[Path, Path]) -> None:
+    made(tmp_path / "one", texts[0], kind="ngram", order=1)
+    made(tmp_path / "two", texts[0], kind="ngram", order=3)
+    runs = [str(tmp_path / "one"), str(tmp_path / "two")]
+    mix = made(tmp_path / "mix", texts[1], kind="mixture", runs=runs, weights=[0.25, 0.75])
+    assert mix.config.model.weights == (0.25, 0.75)  # type: ignore[union-attr]
+    assert mix.config.tokenizer.kind == "whitespace"
+    deeper = made(tmp_path / "deeper", texts[1], kind="mixture", runs=[str(tmp_path / "mix"), runs[0]])
+    assert deeper.evaluate(texts[1]).scores["perplexity"] > 1
+
+
+def test_models_that_do_not_go_together_are_refused(tmp_path: Path, texts: tuple[Path, Path]) -> None:
+    train, held = texts
+    made(tmp_path / "one", train, kind="ngram", order=1)
+    made(tmp_path / "other", held, kind="ngram", order=1)
+    runs = [str(tmp_path / "one"), str(tmp_path / "other")]
+    with pytest.raises(ConfigError, match=r"need the same tokens and vocabulary, and .*other has"):
+        made(tmp_path / "mix", held, kind="mixture", runs=runs)
+    for model, sentence in (
+        ({"runs": runs[:1]}, "make 1: name more run folders"),
+        ({"cache": 9}, "make 1: name more run folders"),
+        ({"runs": runs, "weights": [0.5, 0.6]}, "must be 2 numbers from 0 that sum to 1"),
+        ({"runs": runs, "weights": [1.0]}, "must be 2 numbers from 0 that sum to 1"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            config(held, kind="mixture", **model)
+    one = LmApplication().load(tmp_path / "one", "cpu")
+    assert isinstance(one, LmPredictor)
+    values = config(held, kind="mixture", runs=[runs[0], runs[0]])
+    by_file = values.model_copy(update={"data": values.data.model_copy(update={"unit": "file"})})
+    with pytest.raises(ConfigError, match=r"read a text alike, and data\.unit = 'file' where .*one has 'line'"):
+        LmApplication().train(by_file, tmp_path / "mix", SilentReporter())
+
+
+def test_counting_within_a_limit_gives_the_same_model(tmp_path: Path, texts: tuple[Path, Path]) -> None:
+    free = made(tmp_path / "free", texts[0], kind="ngram", order=3)
+    bound = made(tmp_path / "bound", texts[0], kind="ngram", order=3, memory=16)
+    a, b = (model.predict(HELD[:4]) for model in (free, bound))
+    assert [x.log_probs for x in a] == [x.log_probs for x in b]
+    with pytest.raises(ConfigError, match="must be greater than or equal to 16"):
+        config(texts[0], kind="ngram", memory=1)
+
+
+def test_entropy_pruning_leaves_out_what_changes_little(tmp_path: Path, texts: tuple[Path, Path]) -> None:
+    whole = made(tmp_path / "whole", texts[0], kind="ngram", order=3)
+    notes = Notes()
+    small = made(tmp_path / "small", texts[0], notes, kind="ngram", order=3, prune_entropy=0.01)
+    sizes = [sum(model.model.packed.trie().shape.sizes) for model in (whole, small)]
+    assert sizes[1] < sizes[0]
+    assert f"n-grams: {sizes[1]:,} of {sizes[0]:,} stay after entropy pruning" in notes.said
