@@ -8,15 +8,20 @@ from typing import Any
 import pytest
 import torch
 
+from catena.checkpoint import open_checkpoint
 from catena.config import parse
 from catena.data.readers.conllu import write
 from catena.errors import CheckpointError, ConfigError, DataError, FormatError
 from catena.randomness import Randomness
+from catena.tasks.lm.application import LmApplication
+from catena.tasks.lm.settings import LmConfig
 from catena.tasks.parse.application import ParseApplication
 from catena.tasks.parse.dependency.application import DependencyApplication
 from catena.tasks.parse.dependency.dataset import prepare
+from catena.tasks.parse.dependency.predictor import DependencyPredictor
 from catena.tasks.parse.dependency.task import DependencyTask
 from catena.tasks.parse.settings import ParseConfig
+from catena.tasks.pretrained import open_pretrained
 from catena.training.report import SilentReporter
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 from tests.tasks.parse.dependency.helpers import SMALL_MODEL, config, conllu, generated
@@ -210,3 +215,31 @@ def test_word_columns_are_seen(tmp_path: Path) -> None:
     assert predictor.predict(generated(1, 1))[0].heads
     with pytest.raises(DataError, match="this parser reads upos of each word, which plain text has not"):
         predictor.predict(["we see"])
+
+
+def test_a_parser_starts_from_a_language_model(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("we see cats\nwe hear dogs know birds\n" * 10, encoding="utf-8")
+    lm = {"kind": "lstm", "encoder": {"d": 12, "n_layers": 1}, "embedding": {"d": 8}}
+    values = {
+        "model": lm,
+        "data": {"train": [str(text)]},
+        "tokenizer": {"kind": "whitespace"},
+        "batches": {"batch_size": 4, "length": 6},
+        "training": {"max_steps": 3},
+        "machine": {"device": "cpu"},
+    }
+    LmApplication().train(parse(LmConfig, values), tmp_path / "lm", SilentReporter())
+    made = config(tmp_path, generated(10, 1), pretrained=str(tmp_path / "lm"), training={"max_epochs": 2})
+    trained(made, tmp_path / "run")
+    predictor = ParseApplication().load(tmp_path / "run", "cpu")
+    assert isinstance(predictor, DependencyPredictor)
+    assert predictor.parser.encoder.reader.context is not None
+    assert predictor.predict(["we see cats"])[0].heads
+    app, start = DependencyApplication(), open_pretrained(str(tmp_path / "lm"))
+    adopted = app.adopted(made, start)
+    task = app.task(adopted, app.prepare(adopted, Randomness(0), None, start), torch.device("cpu"), Randomness(0))
+    app.start(task, start)
+    (vectors,) = (w for w in task.parser.encoder.reader.embedding.parameters() if w.ndim == 2)
+    theirs = open_checkpoint(tmp_path / "lm").weights().values()
+    assert any(vectors.shape == w.shape and torch.equal(vectors, w) for w in theirs)
