@@ -51,12 +51,6 @@ def test_a_file_in_and_a_file_out(catena: Catena, character_model: Path, confusi
 @pytest.mark.parametrize(
     ("words", "stdin", "sentence"),
     [
-        ((), "xyz", "text 1: a text to correct must be of symbols that the model knows, and it does not know 'x', …"),
-        (
-            (),
-            "文\n文z",
-            "text 2: a text to correct must be of symbols that the model knows, …",
-        ),
         (("--insert", "1.5"), "文", "the rates of a channel must be from 0 to 1, …"),
         (("--steps", "0"), "文", "--steps must be 1 or more, and is 0"),
         (("--confusions", "bad.tsv"), "文", "bad.tsv:2 must be a symbol, a tab, and the symbols …"),
@@ -67,6 +61,21 @@ def test_wrong_words(catena: Catena, character_model: Path, words: tuple[str, ..
     said = catena("correct", character_model, *words, *(() if "--steps" in words else QUICK), stdin=stdin.encode())
     assert said.code in (1, 2)
     assert matches(said.sentence, sentence)
+
+
+def test_a_text_with_unknown_symbols_is_left_and_the_others_are_not(
+    catena: Catena, character_model: Path, confusions: Path
+) -> None:
+    words = ("correct", character_model, "--confusions", confusions, *QUICK)
+    said = catena(*words, stdin=f"文zy\n{WRONG}\n".encode())
+    assert said.code == 0
+    assert said.out == f"文zy\n{RIGHT}\n"
+    assert said.sentence == (
+        "text 1 is left as it is, for the model does not know 'y', 'z': a model of characters, trained on more "
+        "text, may"
+    )
+    row = json.loads(catena(*words, "--format", "jsonl", stdin="文zy\n".encode()).out)
+    assert (row["corrected"], row["probability"], row["unknown"]) == ("文zy", 0.0, ["y", "z"])
 
 
 def test_other_models_are_refused(catena: Catena, trained: Path) -> None:

@@ -16,7 +16,6 @@ from catena.cli.predict import standard_input
 from catena.cli.reading import ReadingFlags
 from catena.cli.usage import UsageError
 from catena.cli.writing import check_writable, write_lines
-from catena.errors import DataError
 
 if TYPE_CHECKING:
     from catena.tasks.lm.correct import Corrected, Corrector
@@ -93,10 +92,13 @@ def run(argv: Sequence[str]) -> int:
 
 def _lines(corrector: Corrector, texts: Iterator[str], format: str) -> Iterator[str]:
     for number, text in enumerate(texts):
-        try:
-            corrected = corrector.correct(text, number)
-        except DataError as error:
-            raise DataError(f"text {number + 1}: {error}") from None
+        corrected = corrector.correct(text, number)
+        if corrected.unknown:
+            symbols = ", ".join(map(repr, corrected.unknown[:9]))
+            sys.stderr.write(
+                f"catena correct: text {number + 1} is left as it is, for the model does not know {symbols}: a model "
+                f"of characters, trained on more text, may\n"
+            )
         yield _line(corrected, format)
 
 
@@ -112,5 +114,6 @@ def _line(one: Corrected, format: str) -> str:
         "alternatives": [{"text": text, "probability": round(share, 6)} for text, share in one.alternatives],
         "accepted": round(one.accepted, 6),
         "effective_samples": round(one.effective, 1),
+        "unknown": list(one.unknown),
     }
     return json.dumps(found, ensure_ascii=False)

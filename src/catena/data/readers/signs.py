@@ -300,4 +300,8 @@ def hint(path: Path | str, tried: str) -> str:
         return ""
     if name in (tried, "text"):
         return ""
-    return f"({sign.why}.)" if name == "unknown" else f"This looks like format {name!r}: {sign.why}."
+    return (
+        f"({sign.why}.)"
+        if name == "unknown"
+        else f"This looks like format {name!r}: {sign.why}. Give --format {name} to read it so."
+    )

@@ -13,7 +13,7 @@ from catena.data.vocabulary import UNK
 from catena.decoding.channel import EditChannel
 from catena.decoding.correct import correct
 from catena.decoding.mcmc import Schedule
-from catena.errors import DataError, FormatError
+from catena.errors import FormatError
 from catena.randomness import Randomness
 from catena.tasks.lm.predictor import LmPredictor
 
@@ -38,6 +38,7 @@ class Corrected:
         alternatives: other texts that were met, with their shares, the most frequent first.
         accepted: the share of proposed changes that the chains took.
         effective: how many independent samples the chains are worth.
+        unknown: symbols that the model does not know; a text with such is left as it is, with probability 0.
     """
 
     text: str
@@ -46,6 +47,7 @@ class Corrected:
     alternatives: tuple[tuple[str, float], ...]
     accepted: float
     effective: float
+    unknown: tuple[str, ...] = ()
 
 
 class Corrector:
@@ -86,10 +88,7 @@ class Corrector:
         ids = encoding.ids(text)
         if UNK in ids:
             unknown = sorted({t for t, id in zip(encoding.tokeniser.tokens(text), ids, strict=True) if id == UNK})
-            raise DataError(
-                f"a text to correct must be of symbols that the model knows, and it does not know "
-                f"{', '.join(map(repr, unknown[:9]))}: a model of characters, trained on more text, may"
-            )
+            return Corrected(text, text, 0.0, (), 0.0, 0.0, tuple(unknown))
         if not ids:
             return Corrected(text, text, 1.0, (), 0.0, 0.0)
         generator = self.randomness.numpy("correct", number)
