@@ -32,7 +32,7 @@ def scores() -> ArcScores:
 
 
 def settings_of(loss: str, trees: str) -> BiaffineModel:
-    return BiaffineModel(loss=loss, trees=trees)  # type: ignore[arg-type]
+    return BiaffineModel(loss=loss, trees=trees)
 
 
 def listed(

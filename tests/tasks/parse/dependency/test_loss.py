@@ -65,7 +65,7 @@ def test_relations_of_pairs_and_of_all_arcs_are_the_bilinear_form(scores: ArcSco
 @pytest.mark.parametrize("loss", ["matrix_tree", "eisner"])
 def test_a_likelihood_is_of_the_tree_among_all_trees(scores: ArcScores, loss: str, single_root: bool) -> None:
     trees = "projective" if loss == "eisner" else "nonprojective"
-    settings = BiaffineModel(loss=loss, trees=trees, single_root=single_root)  # type: ignore[arg-type]
+    settings = BiaffineModel(loss=loss, trees=trees, single_root=single_root)
     heads = [[2, 0, 2], [3, 3, 0, 3], [0]]
     found = losses.sentence_losses(settings, scores, gold(heads, RELATIONS))
     for row, length in enumerate(LENGTHS):
@@ -108,7 +108,7 @@ def test_head_leaves_out_words_without_a_known_head(scores: ArcScores) -> None:
 @pytest.mark.parametrize("margin", [1.0, 2.5])
 @pytest.mark.parametrize("trees", ["nonprojective", "projective"])
 def test_margin_is_the_worst_violation_over_all_labelled_trees(scores: ArcScores, trees: str, margin: float) -> None:
-    settings = BiaffineModel(loss="margin", trees=trees, margin=margin)  # type: ignore[arg-type]
+    settings = BiaffineModel(loss="margin", trees=trees, margin=margin)
     heads = [[2, 0, 2], [3, 3, 0, 3], [0]]
     found = losses.sentence_losses(settings, scores, gold(heads, RELATIONS))
     for row, length in enumerate(LENGTHS):
@@ -132,7 +132,7 @@ def test_margin_is_the_worst_violation_over_all_labelled_trees(scores: ArcScores
 
 @pytest.mark.parametrize("loss", ["matrix_tree", "eisner", "head", "margin"])
 def test_padding_and_the_other_sentences_change_nothing(scores: ArcScores, loss: str) -> None:
-    settings = BiaffineModel(loss=loss, trees="projective")  # type: ignore[arg-type]
+    settings = BiaffineModel(loss=loss, trees="projective")
     heads = [[2, 0, 2], [3, 3, 0, 3], [0]]
     together = losses.sentence_losses(settings, scores, gold(heads, RELATIONS))
     for row, length in enumerate(LENGTHS):
@@ -155,7 +155,7 @@ def test_gradients_reach_arcs_and_relations(loss: str) -> None:
     made = scored(arcs.double(), [3])
     heads, dependents = made.heads.clone().requires_grad_(), made.dependents.clone().requires_grad_()
     scores = ArcScores(made.arcs, made.lengths, heads, dependents, made.biaffine)
-    settings = BiaffineModel(loss=loss, trees="projective", margin=5.0)  # type: ignore[arg-type]
+    settings = BiaffineModel(loss=loss, trees="projective", margin=5.0)
     losses.sentence_losses(settings, scores, gold([[2, 0, 2]], [[0, 1, 0]])).sum().backward()
     assert arcs.grad is not None
     assert arcs.grad.abs().sum() > 0

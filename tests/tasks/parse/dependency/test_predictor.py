@@ -115,7 +115,7 @@ def test_best_parses_are_written_with_probability_and_confidence(predictor: Depe
     assert len(blocks) == 3
     assert "# parse = 2" in blocks[1]
     assert f"# probability = {probabilities[1]:.6g}" in blocks[1]
-    assert blocks[0].splitlines()[-1].endswith(f"Confidence={found.parses[0].confidence[2]:.4f}")  # type: ignore[index]
+    assert blocks[0].splitlines()[-1].endswith(f"Confidence={found.parses[0].confidence[2]:.4f}")
     row = json.loads(predictor.write(found, "we see cats", "jsonl"))
     assert [parse["heads"] for parse in row["parses"]] == [list(parse.heads) for parse in found.parses]
     one = json.loads(predictor.write(predictor.predict(["we see cats"])[0], "we see cats", "jsonl"))
