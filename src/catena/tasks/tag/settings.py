@@ -109,7 +109,7 @@ METRICS = ("f1", "precision", "recall", "accuracy", "sentence_accuracy")
 """The scores of a tagger; those of spans are given where tags mark spans."""
 
 SUGGESTED: dict[str, dict[str, Any]] = {
-    "neural": {"optimizer": "adam", "learning_rate": 0.002, "max_epochs": 30, "patience": 6},
+    "neural": {"optimizer": "adam", "learning_rate": 0.003, "max_epochs": 30, "patience": 6},
     "hmm": hmm_settings.SUGGESTED,
 }
 """How each model likes to be trained, where the config does not say."""
@@ -134,7 +134,7 @@ class TagConfig(Config):
     """How raw text is cut into words in prediction; files with a word in each line are never cut."""
     tags: TagSettings = TagSettings()
     model: ModelSettings = NeuralTagger()
-    batches: BatchSettings = BatchSettings(batch_size=32)
+    batches: BatchSettings = BatchSettings(batch_size=16)
     training: TrainingSettings = Field(default_factory=TrainingSettings)
     evaluation: EvaluationSettings = EvaluationSettings()
 
