@@ -26,6 +26,12 @@ def test_a_prompt_is_gone_on_with_and_the_seed_decides(catena: Catena, model: Pa
     assert len({catena(*words[:-1], seed).out for seed in range(12)}) > 1
 
 
+def test_a_blank_at_the_end_of_a_prompt_is_the_only_one(catena: Catena, ngram_model: Path) -> None:
+    said = catena("generate", ngram_model, "the ", "--search", "beam", "--min-length", "2", "--max-length", "9")
+    assert said.out.startswith("the ")
+    assert "  " not in said.out
+
+
 def test_what_is_streamed_is_what_is_written(catena: Catena, model: Path) -> None:
     words = ("generate", model, "a", "--max-length", "9")
     streamed = catena(*words).out

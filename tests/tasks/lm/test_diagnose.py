@@ -1,0 +1,70 @@
+"""A language model looked at: the pieces of text, the loss they have, and what is said of a gradient."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from catena.data.settings import WhitespaceTokens
+from catena.data.tokenise import build_tokeniser
+from catena.data.vocabulary import Vocabulary
+from catena.errors import CatenaError
+from catena.lm.base import SPECIALS
+from catena.lm.neural_build import build_neural
+from catena.lm.neural_settings import RnnModel
+from catena.lm.ngram.model import NgramModel
+from catena.tasks.lm.diagnose import diagnose, verdict
+from catena.tasks.lm.encoding import LmEncoding
+from catena.tasks.lm.predictor import LmPredictor
+from catena.tasks.lm.settings import LmConfig
+
+TEXT = "the cat sat on the mat"
+
+
+@pytest.fixture
+def encoding() -> LmEncoding:
+    words = sorted(set(TEXT.split()))
+    vocabulary = Vocabulary(words, counts=[1] * len(words), specials=SPECIALS)
+    return LmEncoding(build_tokeniser(WhitespaceTokens(), [TEXT]), vocabulary, "line")
+
+
+def test_the_loss_is_the_mean_over_the_tokens_of_the_only_piece(encoding: LmEncoding, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text(TEXT + "\n", encoding="utf-8")
+    torch.manual_seed(1)
+    settings = RnnModel(embedding={"d": 5}, encoder={"d": 5, "n_layers": 1, "bidirectional": False})
+    model = build_neural(settings, encoding.vocabulary, [1] * len(encoding.vocabulary)).double()
+    config = LmConfig(data={"train": ["x.txt"]}, model=settings)
+    found = diagnose(LmPredictor(config, encoding, model, torch.device("cpu")), tmp_path / "x.txt", iterations=3)
+    ids = torch.tensor([[*encoding.ids(TEXT), encoding.end]])
+    assert (found.sequences, found.steps) == (1, 7)
+    wanted = -model.token_log_probs(ids, torch.tensor([7])).mean().item()
+    assert found.curvature.loss == pytest.approx(wanted, rel=1e-6)
+    assert len(found.flow.inputs) == 7
+    x = model.vectors(torch.tensor([[model.begin, *encoding.ids(TEXT)]])).detach().requires_grad_()
+    cost = -model.output.log_prob(model.bridge(model.encoder.whole(x)[:, -1]), ids[:, -1]).sum()
+    (slope,) = torch.autograd.grad(cost, x)
+    assert found.flow.inputs == pytest.approx(slope[0].norm(dim=-1).flip(0).tolist(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("last", "fate"), [(0.009, "vanishes"), (0.011, "holds"), (1.0, "holds"), (99.0, "holds"), (101.0, "explodes")]
+)
+def test_a_gradient_has_its_fate(last: float, fate: str) -> None:
+    said = verdict("inputs", [1.0, last**0.5, last])
+    assert said == (
+        f"inputs: the gradient {fate}: x{last**0.5:.3f} for each step back, {last:.2g} of it is left after 2 steps"
+    )
+
+
+def test_no_gradient_is_said_to_be_none() -> None:
+    assert verdict("layer 1", [0.0, 0.0]) == verdict("layer 1", [1.0]) == "layer 1: no gradient arrives"
+
+
+def test_counted_models_are_refused(encoding: LmEncoding, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text(TEXT + "\n", encoding="utf-8")
+    model = NgramModel.train_ids([encoding.ids(TEXT)], encoding.vocabulary, 2, "witten-bell")
+    config = LmConfig(data={"train": ["x.txt"]}, model={"kind": "ngram"})
+    with pytest.raises(CatenaError, match="this is a model of kind 'ngram' with the objective 'next'"):
+        diagnose(LmPredictor(config, encoding, model, torch.device("cpu")), tmp_path / "x.txt")
