@@ -105,6 +105,18 @@ def test_head_leaves_out_words_without_a_known_head(scores: ArcScores) -> None:
     assert (all_known - some).tolist() == pytest.approx([log_add(last) - last[2], 0.0, 0.0], abs=1e-4)
 
 
+def test_relations_count_where_they_and_their_arcs_are_known(scores: ArcScores) -> None:
+    heads, relations = [[2, -1, 2], [3, 1, 0, 3], [0]], [[0, 1, 1], [1, -1, 1, 0], [1]]
+    found = losses.relation_losses(scores, gold(heads, relations))
+    for row, unknown in ((0, 1), (1, 1), (2, None)):
+        words = [i for i in range(LENGTHS[row]) if i != unknown]
+        expected = 0.0
+        for i in words:
+            each = [relation_score(scores, row, heads[row][i], i + 1, q) for q in range(2)]
+            expected += log_add(each) - each[relations[row][i]]
+        assert found[row].item() == pytest.approx(expected, abs=1e-4)
+
+
 @pytest.mark.parametrize("margin", [1.0, 2.5])
 @pytest.mark.parametrize("trees", ["nonprojective", "projective"])
 def test_margin_is_the_worst_violation_over_all_labelled_trees(scores: ArcScores, trees: str, margin: float) -> None:

@@ -85,9 +85,8 @@ def _given(tree: DependencyTree, heads: Tensor) -> DependencyTree:
 
 def relation_losses(scores: ArcScores, gold: GoldTrees) -> Float[Tensor, "b"]:
     """Minus the log-probability of the relation of each word with a known arc."""
-    known = (gold.heads >= 0) & (gold.relations >= 0)
     logits = scores.relations_at(gold.heads).float()
-    targets = torch.where(known, gold.relations, -1)
+    targets = torch.where(gold.heads >= 0, gold.relations, -1)
     losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none")
     return losses.reshape(targets.shape).sum(-1)
 
