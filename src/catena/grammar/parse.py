@@ -79,7 +79,7 @@ class Parser:
         """The log of the summed weight of all parses, in nats: the log-probability of the sentence, if the grammar is a
         probabilistic one; -inf where it has no parse.
         """
-        return self._chart(self.summed, words_of(sentence)).total
+        return self._chart(self.summed_rules, words_of(sentence)).total
 
     def log_probability(self, parse: Derivation) -> float:
         """The log of a parse's share in the weight of all parses of its sentence."""
@@ -92,12 +92,12 @@ class Parser:
     # --- what is prepared once ------------------------------------------------------------------------------
 
     @cached_property
-    def summed(self) -> Closed:
+    def summed_rules(self) -> Closed:
         """The rules with sums over chains."""
         return close(binary(self.grammar), SUM)
 
     @cached_property
-    def best(self) -> Closed:
+    def best_rules(self) -> Closed:
         """The rules with the best of all chains."""
         return close(binary(self.grammar), BEST)
 
@@ -110,7 +110,7 @@ class Parser:
     # --- a sentence -----------------------------------------------------------------------------------------
 
     def _ranked(self, words: tuple[str, ...]) -> Iterator[Derivation]:
-        for (parse,) in ranked(Forest(self._chart(self.best, words), [(word,) for word in words])):
+        for (parse,) in ranked(Forest(self._chart(self.best_rules, words), [(word,) for word in words])):
             assert isinstance(parse, Derivation)
             yield parse
 
@@ -130,7 +130,7 @@ class Parser:
         """The error that says why a sentence which has no parse has none."""
         text = " ".join(words)
         shown = repr(text if len(text) <= 80 else text[:80] + "…")
-        strange = [word for word in dict.fromkeys(words) if not self.leaves(self.best, word)]
+        strange = [word for word in dict.fromkeys(words) if not self.leaves(self.best_rules, word)]
         if not strange:
             return ImpossibleError(
                 f"{shown} has no parse in this grammar, though it has every word of it: recognise() asks beforehand"

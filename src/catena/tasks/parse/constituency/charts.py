@@ -80,26 +80,26 @@ class ChartParser:
 
     def best(self, words: Words, given: Fixed = ()) -> Derivation | None:
         """The best parse; None where there is none."""
-        return best_parse(self._chart(self.parser.best, words, given), words)
+        return best_parse(self._chart(self.parser.best_rules, words, given), words)
 
     def k_best(self, words: Words, k: int, given: Fixed = ()) -> list[Derivation]:
         """The best parses, the best first."""
         if k == 1:
             best = self.best(words, given)
             return [] if best is None else [best]
-        forest = Forest(self._chart(self.parser.best, words, given), [(word,) for word in words])
+        forest = Forest(self._chart(self.parser.best_rules, words, given), [(word,) for word in words])
         found = (parts[0] for parts in islice(ranked(forest), k))
         return [parse for parse in found if isinstance(parse, Derivation)]
 
     def samples(self, words: Words, n: int, rng: np.random.Generator, given: Fixed = ()) -> list[Derivation]:
         """Parses drawn by their probability."""
-        chart = self._chart(self.parser.summed, words, given)
+        chart = self._chart(self.parser.summed_rules, words, given)
         drawn = (sampled_parse(chart, words, rng) for _ in range(n if chart.total > NEVER else 0))
         return [parse for parse in drawn if parse is not None]
 
     def log_total(self, words: Words, given: Fixed = ()) -> float:
         """The log of the summed weight of all parses."""
-        return self._chart(self.parser.summed, words, given).total
+        return self._chart(self.parser.summed_rules, words, given).total
 
     def answers(self, parses: Sequence[Derivation], log_total: float | None, meanings: bool = False) -> list[Answer]:
         """Parses as answers, with their share of the summed weight where that is given."""
@@ -113,7 +113,7 @@ class ChartParser:
 
     def expected(self, words: Words, given: Fixed = ()) -> Expectation | None:
         """What is expected of all parses together; None where there is no parse."""
-        closed = self.parser.summed
+        closed = self.parser.summed_rules
         found = expected(closed, self._matches(closed, words), self.beam, self._bars(closed, words, given))
         if found is None:
             return None
@@ -158,7 +158,7 @@ class ChartParser:
     @cached_property
     def _labelled(self) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of a symbol and one of its labels, sorted by label."""
-        symbols = self.parser.summed.binary.symbols
+        symbols = self.parser.summed_rules.binary.symbols
         pairs = [(self._number[q], a) for a, symbol in enumerate(symbols) for q in self.by_symbol.get(symbol, ())]
         table = np.array(sorted(pairs), np.int64).reshape(-1, 2)
         return table[:, 1], table[:, 0]
@@ -209,7 +209,7 @@ def _meaning(parse: Derivation) -> str | None:
 
 def most_likely_tags(parser: ChartParser, words: Words) -> list[str]:
     """The tag that gives each word the most weight, whatever stands around it."""
-    closed = parser.parser.best
+    closed = parser.parser.best_rules
     tags = []
     for word in words:
         best = max(parser.parser.leaves(closed, word), key=lambda leaf: leaf.log_weight, default=None)

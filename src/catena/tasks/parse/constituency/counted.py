@@ -211,7 +211,7 @@ class WrittenParser(CountedParser):
 
 def _priors(charts: ChartParser) -> np.ndarray:
     """The log of how often each symbol is expected in a tree, from the weights of the rules; small where never."""
-    closed = charts.parser.best
+    closed = charts.parser.best_rules
     symbols = {symbol: number for number, symbol in enumerate(closed.binary.symbols)}
     mass = np.zeros(len(symbols))
     mass[closed.binary.start] = 1.0
