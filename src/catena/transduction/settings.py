@@ -28,7 +28,7 @@ class JointSettings(Config):
     insertions: int = Field(0, ge=0, le=4)
     """How many symbols of the target may be written in a row with nothing read. 0: every symbol is written for some
     symbol of the source, and pairs whose target is too long for that are dropped."""
-    rounds: int = Field(10, ge=1)
+    rounds: int = Field(8, ge=1)
     """Rounds of expectation maximisation over all alignments."""
     penalty: float = Field(1.0, ge=0)
     """Where the best alignment is chosen, the log-probability of a unit is multiplied by its length to this power: with
