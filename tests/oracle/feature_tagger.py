@@ -55,6 +55,9 @@ def path_score(
 ) -> float:
     total = [scores[i][q] for i, q in enumerate(path)]
     total += [moves[p][q] for p, q in itertools.pairwise(path)]
+    k = len(start)
+    if scores and len(scores[0]) > k:  # then scores of pairs of tags follow
+        total += [scores[i][k + p * k + q] for i, (p, q) in enumerate(itertools.pairwise(path), 1)]
     return math.fsum([*total, start[path[0]], end[path[-1]]]) if path else 0.0
 
 

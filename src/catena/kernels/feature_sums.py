@@ -5,7 +5,8 @@ the tags ``pair_tag[pair_first[f] : pair_first[f + 1]]``, and the score of a tag
 token's features. Scores are made, summed over and turned into expected counts for four sentences at a time, so that
 nothing as large as the text is ever held. What the sums are over is the caller's choice: whole sequences of tags
 (:func:`sum_chains`), or the tags of each token by itself, given the right tag before it or nothing
-(:func:`sum_tokens`).
+(:func:`sum_tokens`). A feature may speak of a pair of tags instead: "tag" ``k + p * k + q`` is ``q`` after ``p``
+(:func:`sum_stepped_chains`).
 
 The loops over chains are those of :mod:`catena.kernels.chain_loops`. Knows nothing of words, likelihoods or penalties.
 """
@@ -158,6 +159,74 @@ def sum_chains(
 
 
 @inlined()
+def _level_step(transitions: Any, wide: Any, t: int, entry: Any, moves: Any, matrix: Any, matrix_t: Any) -> None:
+    """The transitions into position ``t``, levelled: those of all positions and those of its own features."""
+    k = transitions.shape[0]
+    for q in range(k):
+        entry[t, q] = -np.inf
+    for p in range(k):
+        for q in range(k):
+            moves[t, p, q] = transitions[p, q] + wide[0, t, k + p * k + q]
+            entry[t, q] = max(entry[t, q], moves[t, p, q])
+    for p in range(k):
+        for q in range(k):
+            moves[t, p, q] -= entry[t, q]
+        exp_less(moves[t, p], 0.0, matrix[t, p])
+    for p in range(k):
+        for q in range(k):
+            matrix_t[t, q, p] = matrix[t, p, q]
+
+
+@when_needed(
+    LONGS, INTS, LONGS, LONGS, int64, int64, INTS, boolean, LONGS, INTS, NUMBERS, NUMBERS2, NUMBERS, NUMBERS2, NUMBERS,
+    FLAGS, NUMBERS, NUMBERS2, NUMBERS, NUMBERS,
+)  # fmt: skip
+def sum_stepped_chains(
+    token_first: Any, ids: Any, first: Any, order: Any, low: int, high: int, tags: Any, held: bool, pair_first: Any,
+    pair_tag: Any, weights: Any, transitions: Any, start: Any, end: Any, log_z: Any, exact: Any, counts: Any,
+    pairs: Any, starts: Any, ends: Any,
+) -> None:  # fmt: skip
+    """As :func:`sum_chains`, where some features speak of pairs of tags. ``end`` is ``[1, k]``; scores are finite."""
+    k, t_most = len(start), 1
+    for o in range(low, high):
+        t_most = max(t_most, first[order[o] + 1] - first[order[o]])
+    wide, use = np.zeros((1, t_most, k + k * k)), np.zeros((1, t_most, k + k * k))
+    shape, square = (1, t_most, k), (t_most, k, k)
+    scores, a, chances, onward = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    moves, matrix, matrix_t = np.zeros(square), np.zeros(square), np.zeros(square)
+    entry, norms, verdict = np.zeros((t_most + 1, k)), np.empty((TOGETHER, t_most)), np.zeros(TOGETHER, np.int64)
+    z, lengths, rows = np.empty(1), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    entry[t_most] = start
+    for o in range(low, high):
+        s = order[o]
+        lengths[0] = n = first[s + 1] - first[s]
+        for t in range(n):
+            i = first[s] + t
+            score_token(i, token_first, ids, pair_first, pair_tag, weights, 0, t, wide)
+            _level_step(transitions, wide, t, entry, moves, matrix, matrix_t)
+            for q in range(k):
+                scores[0, t, q] = wide[0, t, q]
+            if held and tags[i] >= 0:
+                _hold_to(tags[i], 0, t, scores)
+        forward_rows(
+            scores, entry, end, moves, matrix, rows, 0, 1, 1, lengths, BOTH_WAYS, z, verdict, a, onward, norms,
+            SUM_LEAST, TOTAL_LEAST,
+        )  # fmt: skip
+        backward_rows(matrix_t, rows, 0, 1, lengths, verdict, a, chances, onward, norms, MOST)
+        log_z[s], exact[s] = z[0], verdict[0] != INEXACT
+        for t in range(n if verdict[0] == FINE else 0):
+            for q in range(k):
+                use[0, t, q] = chances[0, t, q]
+                starts[q] += chances[0, 0, q] if t == 0 else 0.0
+                ends[q] += chances[0, t, q] if t == n - 1 else 0.0
+                for p in range(k):
+                    both = a[0, t - 1, p] * onward[0, t - 1, q] * matrix[t, p, q] if t > 0 else 0.0
+                    use[0, t, k + p * k + q] = both
+                    pairs[p, q] += both
+            spread_token(first[s] + t, token_first, ids, pair_first, pair_tag, use, 0, t, counts)
+
+
+@inlined()
 def softmax_of(scores: Any, chances: Any) -> Any:
     """The probabilities of scores, and the log of the sum of their exponentials."""
     top = greatest(scores)
@@ -222,28 +291,39 @@ def score_tokens(token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, wei
             scores[i, q] = row[0, 0, q]
 
 
-@when_needed(LONGS, INTS, INTS, LONGS, INTS, LONGS, boolean, NUMBERS)
+@when_needed(LONGS, INTS, INTS, LONGS, INTS, LONGS, int64, boolean, NUMBERS)
 def count_tags(
-    token_first: Any, ids: Any, tags: Any, pair_first: Any, pair_tag: Any, first: Any, after: bool, counts: Any
+    token_first: Any, ids: Any, tags: Any, pair_first: Any, pair_tag: Any, first: Any, k: int, after: bool, counts: Any
 ) -> None:
-    """How often each feature stands at a token with each of its tags; tokens that :func:`sum_tokens` leaves out, and
-    such whose tag is unknown, are left out."""
+    """How often each feature stands at a token with each of its tags, or pairs of tags; tokens that :func:`sum_tokens`
+    leaves out, and such whose tag is unknown, are left out."""
     for s in range(len(first) - 1):
         for i in range(first[s], first[s + 1]):
-            if tags[i] < 0 or (after and i > first[s] and tags[i - 1] < 0):
+            before = -1 if i == first[s] else tags[i - 1]
+            if tags[i] < 0 or (after and i > first[s] and before < 0):
                 continue
+            both = k + before * k + tags[i] if before >= 0 else -1
             for j in range(token_first[i], token_first[i + 1]):
                 for p in range(pair_first[ids[j]], pair_first[ids[j] + 1]):
-                    if pair_tag[p] == tags[i]:
+                    if pair_tag[p] == tags[i] or pair_tag[p] == both:
                         counts[p] += 1.0
 
 
-@when_needed(LONGS, INTS, INTS, int64, LONGS)
-def seen_pairs(token_first: Any, ids: Any, tags: Any, k: int, pairs: Any) -> None:
-    """``feature * k + tag`` for each feature of each token whose tag is known, -1 for the others."""
-    for i in range(len(tags)):
-        for j in range(token_first[i], token_first[i + 1]):
-            pairs[j] = np.int64(ids[j]) * k + tags[i] if tags[i] >= 0 else -1
+@when_needed(LONGS, INTS, INTS, LONGS, int64, FLAGS, LONGS)
+def seen_pairs(token_first: Any, ids: Any, tags: Any, first: Any, k: int, of_pairs: Any, pairs: Any) -> None:
+    """``feature * (k + k * k) + tag`` for each feature of each token whose tag is known, -1 for the others.
+
+    Of a feature that speaks of pairs of tags, the "tag" is the pair.
+    """
+    width = k + k * k
+    for s in range(len(first) - 1):
+        for i in range(first[s], first[s + 1]):
+            before = -1 if i == first[s] else tags[i - 1]
+            for j in range(token_first[i], token_first[i + 1]):
+                tag: Any = np.int64(tags[i])
+                if of_pairs[ids[j]]:
+                    tag = k + before * k + tag if tag >= 0 and before >= 0 else -1
+                pairs[j] = np.int64(ids[j]) * width + tag if tag >= 0 else -1
 
 
 @when_needed(LONGS, INTS, LONGS, INTS, int64, NUMBERS3, NUMBERS)

@@ -81,6 +81,28 @@ def test_a_memm_is_normalised_word_by_word() -> None:
     assert chain.log_prob(tags)[0].item() == pytest.approx((first + second + third).item())
 
 
+def test_features_of_pairs_of_tags_are_steps_of_the_chain(tmp_path: Path) -> None:
+    sentences, tags = [Sentence(("a", "b", "c")), Sentence(("c", "b"))], np.array([0, 1, 2, 2, 0], np.int32)
+    templates = ("w[0]", "tag[-1]|w[0]")
+    dictionary, ids = FeatureDictionary.count(sentences, parse_templates(templates))
+    layout = layout_of(
+        ids, tags, len(dictionary), 3, all_tags=False, transitions="all", edges=True, of_pairs=dictionary.of_pairs
+    )
+    names = list(dictionary.names or ())
+    f = names.index("tag[-1]|w[0]=b")
+    assert layout.pair_tag[layout.pair_first[f] : layout.pair_first[f + 1]].tolist() == [3 + 0 * 3 + 1, 3 + 2 * 3 + 0]
+    vector = np.random.default_rng(0).normal(size=layout.size)
+    model = FeatureModel(dictionary, layout, vector, "crf")
+    chain = model.chain(sentences)
+    assert chain.steps is not None
+    assert chain.steps[0, 1, 0, 1].item() == vector[layout.pair_first[f]]
+    assert chain.steps[1, 1, 2, 0].item() == vector[layout.pair_first[f] + 1]
+    assert (chain.steps[0, 1] != 0).sum() == 2
+    dictionary.save(tmp_path)
+    loaded = FeatureModel.load(tmp_path, templates, "crf", model.tensors())
+    assert torch.equal(loaded.chain(sentences).marginals(), chain.marginals())
+
+
 def test_a_softmax_has_no_transitions() -> None:
     model = made("softmax")
     probabilities = model.emissions(SENTENCES)[0][0].softmax(-1)

@@ -39,6 +39,7 @@ def written(folder: Path, n: int, seed: int, unknown: float = 0.0) -> Path:
 
 MODELS: dict[str, dict[str, Any]] = {
     "crf": {"kind": "features", "templates": ["w[-1..1]", "column1[0]"], "l2": 0.1},
+    "pairs": {"kind": "features", "templates": ["w[0]", "tag[-1]|column1[0]", "B"]},
     "sparse": {"kind": "features", "l1": 0.2, "l2": 0.0},
     "perceptron": {"kind": "features", "structure": "perceptron", "templates": ["w[-1..0]"]},
     "memm": {"kind": "features", "structure": "memm", "optimizer": "sgd"},

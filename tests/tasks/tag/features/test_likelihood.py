@@ -20,7 +20,13 @@ class Problem:
     """A few sentences with random features, tags and weights."""
 
     def __init__(
-        self, seed: int, *, all_tags: bool = False, holes: float = 0.0, lengths: tuple[int, ...] = (3, 1, 0, 4, 2, 5, 2)
+        self,
+        seed: int,
+        *,
+        all_tags: bool = False,
+        holes: float = 0.0,
+        lengths: tuple[int, ...] = (3, 1, 0, 4, 2, 5, 2),
+        of_pairs: bool = False,
     ) -> None:
         rng = np.random.default_rng(seed)
         first = np.cumsum([0, *lengths])
@@ -30,7 +36,10 @@ class Problem:
         self.data = FeatureIds(ids, token_first, first)
         self.tags = rng.integers(0, K, size=int(first[-1])).astype(np.int32)
         self.tags[rng.random(len(self.tags)) < holes] = -1
-        self.layout = layout_of(self.data, self.tags, FEATURES, K, all_tags=all_tags, transitions="all", edges=True)
+        stepped = np.arange(FEATURES) < (2 if of_pairs else 0)
+        self.layout = layout_of(
+            self.data, self.tags, FEATURES, K, all_tags=all_tags, transitions="all", edges=True, of_pairs=stepped
+        )
         self.vector = rng.normal(size=self.layout.size)
 
     def likelihood(self, **kwargs: Any) -> Likelihood:
@@ -42,7 +51,7 @@ class Problem:
         for s in range(data.sentences):
             rows = []
             for i in range(data.first[s], data.first[s + 1]):
-                row = [0.0] * K
+                row = [0.0] * layout.width
                 for f in data.ids[data.token_first[i] : data.token_first[i + 1]]:
                     for p in range(layout.pair_first[f], layout.pair_first[f + 1]):
                         row[layout.pair_tag[p]] += vector[p]
@@ -76,17 +85,35 @@ def test_the_loss_is_its_definition(over: str, all_tags: bool, holes: float, thr
         assert value == pytest.approx(problem.listed(problem.vector, over), abs=1e-9)
 
 
+@pytest.mark.parametrize("all_tags", [False, True])
+@pytest.mark.parametrize("holes", [0.0, 0.4])
+def test_features_may_speak_of_pairs_of_tags(all_tags: bool, holes: float) -> None:
+    for seed in range(3):
+        problem = Problem(seed, all_tags=all_tags, holes=holes, of_pairs=True)
+        assert problem.layout.stepped
+        assert (problem.layout.pair_tag >= K).any()
+        for scale in (1.0, 900.0):  # the second is beyond the exponentials of floats
+            vector = scale * problem.vector
+            value, gradient = problem.likelihood(threads=2)(vector)
+            assert value == pytest.approx(problem.listed(vector, "crf"), abs=1e-9, rel=1e-9)
+            assert np.isfinite(gradient).all()
+        check_slopes(problem.likelihood(l2=0.2), problem.vector)
+
+
+def check_slopes(function: Likelihood, vector: np.ndarray) -> None:
+    _, gradient = function(vector)
+    for i in range(len(vector)):
+        step = np.zeros(len(vector))
+        step[i] = 1e-5
+        slope = (function(vector + step)[0] - function(vector - step)[0]) / 2e-5
+        assert gradient[i] == pytest.approx(slope, abs=1e-6), i
+
+
 @pytest.mark.parametrize("over", ["crf", "softmax", "memm"])
 @pytest.mark.parametrize("holes", [0.0, 0.4])
 def test_the_gradient_is_the_slope_of_the_loss(over: str, holes: float) -> None:
     problem = Problem(1, holes=holes)
-    function = problem.likelihood(over=over, l2=0.3)
-    _, gradient = function(problem.vector)
-    for i in range(problem.layout.size):
-        step = np.zeros(problem.layout.size)
-        step[i] = 1e-5
-        slope = (function(problem.vector + step)[0] - function(problem.vector - step)[0]) / 2e-5
-        assert gradient[i] == pytest.approx(slope, abs=1e-6), i
+    check_slopes(problem.likelihood(over=over, l2=0.3), problem.vector)
 
 
 def test_the_penalty_is_the_sum_of_squares() -> None:

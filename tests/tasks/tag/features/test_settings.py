@@ -13,7 +13,10 @@ from catena.tasks.tag.settings import TagConfig
     ("values", "words"),
     [
         ({"templates": ["sufix3[0]"]}, "did you mean 'suffix3'"),
-        ({"templates": ["tag[-1]|w[0]"]}, "features of pairs of tags cannot be learnt"),
+        (
+            {"templates": ["tag[-1]|w[0]"], "structure": "memm"},
+            "features of pairs of tags are learnt by structure = 'crf'",
+        ),
         ({"structure": "margin", "optimizer": "lbfgs"}, "a loss with corners"),
         ({"structure": "perceptron", "l1": 0.1}, "l1 = 0.1 needs optimizer = 'lbfgs'"),
         ({"templates": []}, "at least 1 item"),

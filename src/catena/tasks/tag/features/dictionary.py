@@ -155,6 +155,8 @@ class FeatureDictionary:
             names: what each feature is, in words; needed only to show and to save them.
         """
         self.templates, self.keys, self.names = tuple(templates), keys, names
+        self.of_pairs = np.zeros(len(keys), bool)
+        """The features that speak of pairs of tags; known when they were counted here."""
         self._maker = KeyMaker(self.templates)
         size = _table_size(len(keys))
         self._table, self._table_ids = np.zeros(size, np.uint64), np.zeros(size, np.int32)
@@ -194,7 +196,9 @@ class FeatureDictionary:
         renumber[keep] = np.arange(len(keep), dtype=np.int32)
         encoded = _packed(iter(raw), renumber, starts_of(sentences))
         names = _names(sentences, templates, counter.places[keep])
-        return cls(templates, counter.keys(keep), names), encoded
+        counted = cls(templates, counter.keys(keep), names)
+        counted.of_pairs = np.array([one.pairs for one in templates], bool)[counter.places[keep] % len(templates)]
+        return counted, encoded
 
     # --- files --------------------------------------------------------------------------------------------------------
 

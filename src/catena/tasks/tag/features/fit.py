@@ -76,14 +76,14 @@ class FeatureCandidate(Candidate):
         settings = config.model
         assert isinstance(settings, FeatureTagger)
         self.config, self.data, self.settings = config, data, settings
-        templates = [template for template in parse_templates(settings.templates) if not template.pairs]
+        templates = [one for one in parse_templates(settings.templates) if one.atoms or not one.pairs]
         sentences, tags = [one.sentence for one in data.train], flat_tags(data)
         self.dictionary, ids = FeatureDictionary.count(sentences, templates, settings.minimum_count)
         alone = settings.structure == "softmax"
         self.layout = layout_of(
             ids, tags, len(self.dictionary), len(data.tagging.names),
             all_tags=settings.all_tags, transitions="none" if alone else settings.transitions,
-            edges=settings.edges and not alone,
+            edges=settings.edges and not alone, of_pairs=self.dictionary.of_pairs,
         )  # fmt: skip
         self.tokens = ids.tokens
         self._learner = learner_of(ids, tags, self.layout, settings, randomness)

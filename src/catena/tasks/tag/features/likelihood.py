@@ -18,7 +18,14 @@ from jaxtyping import Float64, Int32, Int64
 
 from catena.errors import DataError
 from catena.kernels.chain_loops import level_tables, log_rows
-from catena.kernels.feature_sums import count_tags, score_tokens, spread_tokens, sum_chains, sum_tokens
+from catena.kernels.feature_sums import (
+    count_tags,
+    score_tokens,
+    spread_tokens,
+    sum_chains,
+    sum_stepped_chains,
+    sum_tokens,
+)
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.vector_sums import add_times, dot
 from catena.tasks.tag.features.dictionary import FeatureIds
@@ -90,7 +97,12 @@ def expectations(
     def sum_shard(number: int) -> None:
         order, into = shards[number], counts[number]
         parts = (layout.features(into), layout.transitions(into), layout.start(into))
-        if over == "crf":
+        if over == "crf" and layout.stepped:
+            edges = (transitions, start, end[None].copy())
+            sum_stepped_chains(
+                *given, order, 0, len(order), tags, held, *pairs, *edges, log_z, exact, *parts, layout.end(into)
+            )
+        elif over == "crf":
             matrices = (table.entry, table.end, table.moves, table.matrix, table.matrix_t)
             sum_chains(
                 *given, order, 0, len(order), tags, held, *pairs, *matrices, log_z, exact, *parts, layout.end(into)
@@ -123,22 +135,30 @@ def _sum_in_logs(
 ) -> None:
     """One sentence of scores so far apart that floats cannot hold their exponentials."""
     low, high, k = int(data.first[s]), int(data.first[s + 1]), layout.k
-    scores, chances, alpha = (np.zeros((1, high - low, k)) for _ in range(3))
+    n = high - low
+    wide = np.zeros((1, n, layout.width))
     pairs = (layout.pair_first, layout.pair_tag)
-    starts = data.token_first[low : high + 1].copy()
-    score_tokens(starts, data.ids, *pairs, layout.features(vector), scores[0])
+    score_tokens(data.token_first[low : high + 1].copy(), data.ids, *pairs, layout.features(vector), wide[0])
+    scores = wide[..., :k].copy()
     if held:
         known = tags[low:high] >= 0
         others = np.arange(k) != tags[low:high, None]
         scores[0][known[:, None] & others] = -np.inf
-    total, expected = np.zeros(1), np.zeros((1, k, k))
+    total, chances, alpha = np.zeros(1), np.zeros((1, n, k)), np.zeros((1, n, k))
     edges = (layout.start(vector)[None].copy(), layout.end(vector)[None].copy())
-    tables = layout.transitions(vector)[None].copy()
-    log_rows(scores, *edges, tables, 1, 0, 1, np.array([high - low]), np.ones(1), total, alpha, chances, expected)
+    tables = (
+        layout.transitions(vector) + wide[0, :, k:].reshape(-1, k, k)
+        if layout.stepped
+        else (layout.transitions(vector)[None].copy())
+    )
+    expected = np.zeros(tables.shape)
+    each = (1, int(layout.stepped), 1)
+    log_rows(scores, *edges, tables, *each, np.array([n]), np.ones(1), total, alpha, chances, expected)
     log_z[s] = total[0]
-    spread_tokens(data.token_first, data.ids, *pairs, low, chances, layout.features(counts))
-    layout.transitions(counts)[:] += expected[0]
-    if high > low:
+    use = np.concatenate((chances, expected.reshape(1, n, -1)), axis=2) if layout.stepped else chances
+    spread_tokens(data.token_first, data.ids, *pairs, low, use, layout.features(counts))
+    layout.transitions(counts)[:] += expected.sum(0)
+    if n:
         layout.start(counts)[:] += chances[0, 0]
         layout.end(counts)[:] += chances[0, -1]
 
@@ -194,7 +214,8 @@ class Likelihood:
             tags = np.where(np.repeat(wanted, data.lengths), tags, -1).astype(np.int32)
         counts = np.zeros(layout.size)
         count_tags(
-            data.token_first, data.ids, tags, layout.pair_first, layout.pair_tag, data.first, self.over == "memm",
+            data.token_first, data.ids, tags, layout.pair_first, layout.pair_tag, data.first, layout.k,
+            self.over == "memm",
             layout.features(counts),
         )  # fmt: skip
         if self.over == "softmax":

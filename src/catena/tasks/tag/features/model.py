@@ -38,17 +38,20 @@ class FeatureModel:
     vector: Float64[np.ndarray, " n"]
     structure: str
 
-    def emissions(self, sentences: Sequence[Sentence]) -> tuple[Float[Tensor, "b t k"], Int64[Tensor, " b"]]:
-        """The score of every tag at every word, and how many words each sentence has; 0 beyond."""
+    def emissions(self, sentences: Sequence[Sentence]) -> tuple[Float[Tensor, "b t w"], Int64[Tensor, " b"]]:
+        """The score of every tag at every word, and how many words each sentence has; 0 beyond.
+
+        Where features speak of pairs of tags, the scores of all pairs follow those of the tags.
+        """
         data = self.dictionary.encode(sentences)
-        scores = np.zeros((data.tokens, self.layout.k))
+        scores = np.zeros((data.tokens, self.layout.width))
         score_tokens(
             data.token_first, data.ids, self.layout.pair_first, self.layout.pair_tag,
             self.layout.features(self.vector), scores,
         )  # fmt: skip
         lengths = data.lengths
         longest = max(1, int(lengths.max(initial=0)))
-        padded = np.zeros((len(sentences), longest, self.layout.k))
+        padded = np.zeros((len(sentences), longest, self.layout.width))
         padded[np.arange(longest) < lengths[:, None]] = scores
         return torch.from_numpy(padded), torch.from_numpy(lengths)
 
@@ -64,6 +67,9 @@ class FeatureModel:
             return LinearChain(scores, lengths=lengths)
         if self.structure == "memm":
             return locally_normalised(scores, moves, start, lengths)
+        if layout.stepped:
+            steps = scores[..., layout.k :].unflatten(-1, (layout.k, layout.k))
+            return LinearChain(scores[..., : layout.k].contiguous(), moves, start, end, steps, lengths=lengths)
         return LinearChain(scores, moves, start, end, lengths=lengths)
 
     # --- a look inside ------------------------------------------------------------------------------------------------
@@ -109,7 +115,7 @@ class FeatureModel:
         first = np.concatenate(([0], ends[1:][kept])).astype(np.int64)
         vector = np.concatenate((weights[there], self.vector[layout.pairs :]))
         in_use = np.concatenate((layout.in_use[: layout.pairs][there], layout.in_use[layout.pairs :]))
-        slim = Layout(layout.k, first, layout.pair_tag[there], in_use)
+        slim = Layout(layout.k, first, layout.pair_tag[there], in_use, layout.stepped)
         return FeatureModel(self.dictionary.kept(kept), slim, vector, self.structure)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -132,7 +138,8 @@ class FeatureModel:
         pairs = len(parts["pair_tag"])
         k = round((len(parts["vector"]) - pairs + 1) ** 0.5) - 1  # k² + 2k numbers are no weights of features
         dictionary = FeatureDictionary.load(folder, templates, parts["keys"].view(np.uint64))
-        layout = Layout(k, parts["pair_first"], parts["pair_tag"], parts["in_use"])
+        stepped = bool((parts["pair_tag"] >= k).any())
+        layout = Layout(k, parts["pair_first"], parts["pair_tag"], parts["in_use"], stepped)
         return cls(dictionary, layout, parts["vector"], structure)
 
 

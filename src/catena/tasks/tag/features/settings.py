@@ -39,8 +39,8 @@ class FeatureTagger(Config):
     margin."""
     templates: tuple[str, ...] = Field(TEMPLATES, min_length=1)
     """What is seen of a word, a template each: w[0], w[-1]|w[0], lower[0], shape[-1..1], prefix3[0], suffix3[0],
-    column1[0] (column 1 of the file), upos[0] (a column of CoNLL-U), bias. Those of CRF++ (U05:%x[-1,0]) are taken
-    too."""
+    column1[0] (column 1 of the file), upos[0] (a column of CoNLL-U), bias; tag[-1]|w[0] for a weight with each pair of
+    tags. Those of CRF++ (U05:%x[-1,0]) are taken too."""
     minimum_count: int = Field(1, ge=1)
     """Features that train holds less often are left out."""
     all_tags: bool = False
@@ -53,7 +53,7 @@ class FeatureTagger(Config):
     l1: float = Field(0.0, ge=0)
     """Weight of the sum of the absolute weights, beside the sum of the losses of all sentences (c1 of CRFsuite). Makes
     most weights zero."""
-    l2: float = Field(1.0, ge=0)
+    l2: float = Field(0.1, ge=0)
     """Weight of the sum of the squared weights (c2 of CRFsuite)."""
     optimizer: Literal["auto", "lbfgs", "sgd"] = "auto"
     """All sentences at each step (lbfgs; OWL-QN with l1), or one at a time (sgd). auto is lbfgs for crf, softmax and
@@ -71,15 +71,9 @@ class FeatureTagger(Config):
     @classmethod
     def _can_be_read(cls, templates: tuple[str, ...]) -> tuple[str, ...]:
         try:
-            read = parse_templates(templates)
+            parse_templates(templates)
         except ConfigError as error:
             raise ValueError(str(error)) from None
-        pairs = [str(template) for template in read if template.pairs and template.atoms]
-        if pairs:
-            raise ValueError(
-                f"templates has {pairs[0]!r}, and features of pairs of tags cannot be learnt: every pair of tags has a "
-                f"weight of its own, whatever the words (see transitions); leave it out"
-            )
         return templates
 
     @model_validator(mode="after")
@@ -94,6 +88,12 @@ class FeatureTagger(Config):
             yield (
                 f"structure = {self.structure!r} has a loss with corners, which optimizer = 'lbfgs' cannot go round: "
                 f"take 'sgd' or 'auto'"
+            )
+        pairs = [str(template) for template in parse_templates(self.templates) if template.pairs and template.atoms]
+        if pairs and (self.structure != "crf" or self.learns_by == "sgd"):
+            yield (
+                f"templates has {pairs[0]!r}, and features of pairs of tags are learnt by structure = 'crf' with "
+                f"optimizer = 'lbfgs' alone: leave it out, or take these"
             )
         if self.l1 > 0 and self.learns_by == "sgd":
             yield f"l1 = {self.l1} needs optimizer = 'lbfgs', and a structure that it can train: crf, softmax or memm"

@@ -24,12 +24,19 @@ class Layout:
         pair_first: feature ``f`` has weights for the tags ``pair_tag[pair_first[f] : pair_first[f + 1]]``.
         pair_tag: see there.
         in_use: of all weights of the vector, those that are learnt.
+        stepped: whether some features speak of pairs of tags: "tag" ``k + p * k + q`` is ``q`` after ``p``.
     """
 
     k: int
     pair_first: Int64[np.ndarray, " f"]
     pair_tag: Int32[np.ndarray, " p"]
     in_use: Bool[np.ndarray, " n"]
+    stepped: bool = False
+
+    @property
+    def width(self) -> int:
+        """How many tags, and pairs of tags if features speak of them, have a score at a word."""
+        return self.k + self.k**2 * self.stepped
 
     @property
     def size(self) -> int:
@@ -67,6 +74,7 @@ def layout_of(
     all_tags: bool,
     transitions: str,
     edges: bool,
+    of_pairs: Bool[np.ndarray, " f"] | None = None,
 ) -> Layout:
     """The weights of a tagger.
 
@@ -78,15 +86,19 @@ def layout_of(
         all_tags: let every feature have a weight for every tag, and not for those alone that it is seen with.
         transitions: ``all``, ``seen`` or ``none``.
         edges: let first and last tags have weights.
+        of_pairs: the features that speak of pairs of neighbouring tags; none if omitted.
     """
+    stepped = of_pairs is not None and bool(of_pairs.any())
+    of_pairs = np.zeros(features, bool) if of_pairs is None else of_pairs
     if all_tags:
-        pair_first = np.arange(features + 1, dtype=np.int64) * k
-        pair_tag = np.tile(np.arange(k, dtype=np.int32), features)
+        pair_first = np.concatenate(([0], np.cumsum(np.where(of_pairs, k * k, k)))).astype(np.int64)
+        ranges = [np.arange(k, dtype=np.int32), np.arange(k, k + k * k, dtype=np.int32)]
+        pair_tag = np.concatenate([ranges[0][:0], *(ranges[int(both)] for both in of_pairs)])
     else:
         pairs = np.empty(len(data.ids), np.int64)
-        seen_pairs(data.token_first, data.ids, tags, k, pairs)
+        seen_pairs(data.token_first, data.ids, tags, data.first, k, of_pairs, pairs)
         known = np.unique(pairs)
-        owners, found = np.divmod(known[known >= 0], k)
+        owners, found = np.divmod(known[known >= 0], k + k * k)
         pair_first = np.searchsorted(owners, np.arange(features + 1)).astype(np.int64)
         pair_tag = found.astype(np.int32)
     in_use = np.concatenate((
@@ -94,7 +106,7 @@ def layout_of(
         moves_in_use(data.first, tags, k, transitions).ravel(),
         np.full(2 * k, edges),
     ))  # fmt: skip
-    return Layout(k, pair_first, pair_tag, in_use)
+    return Layout(k, pair_first, pair_tag, in_use, stepped)
 
 
 def moves_in_use(
