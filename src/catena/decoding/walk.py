@@ -50,14 +50,21 @@ def walk(
     rows = torch.arange(len(log_probs), device=log_probs.device).repeat_interleave(copies)
     if copies != 1:
         state, log_probs = stepper.select(state, rows), log_probs[rows]
-    running = torch.ones_like(rows, dtype=torch.bool)
+    running, everyone = torch.ones_like(rows, dtype=torch.bool), True
+    nobody = ~running
     for t in range(max_length):
         ids, scores = choose(without(log_probs, stepper.end) if t < min_length else log_probs)
-        chosen, running = log_probs.gather(1, ids[:, None])[:, 0], running & (scores > NEVER)
-        ids, is_end = ids.where(running, stepper.end), ids == stepper.end
-        yield Step(ids, chosen.where(running, 0), scores.where(running, 0), running & ~is_end, running & is_end)
-        running = running & ~is_end
-        if t + 1 == max_length or not running.any():
+        chosen, is_end = log_probs.gather(1, ids[:, None])[:, 0], ids == stepper.end
+        possible = scores > NEVER
+        everyone = everyone and bool((possible & ~is_end).all())
+        if everyone:  # nothing to mask, as in most steps
+            yield Step(ids, chosen, scores, running, nobody)
+        else:
+            running = running & possible
+            ids = ids.where(running, stepper.end)
+            yield Step(ids, chosen.where(running, 0), scores.where(running, 0), running & ~is_end, running & is_end)
+            running = running & ~is_end
+        if t + 1 == max_length or not (everyone or running.any()):
             return
         state = stepper.advance(state, ids)
         log_probs = stepper.log_probs(state)
