@@ -92,6 +92,22 @@ def test_with_one_path_the_best_alignment_decides(model: JointModel) -> None:
     assert tuple(s for link in found.alignment for s in link.source) == tuple("photon")
 
 
+def test_exact_ranking_takes_the_sum_of_all_alignments(model: JointModel) -> None:
+    how = JointSettings(order=3, beam=1e9, nodes=1_000_000, paths=3, exact=True)
+    exact = JointModel(model.source, model.target, model.units, model.ngrams, how)
+    found = exact.search("tophone", 3)
+    gaps = {round(model.log_prob("tophone", y.tokens) - (y.log_prob or 0.0), 4) for y in found}
+    assert len(gaps) == 1, "all are log p(x, y) - log p(x)"
+    assert (
+        found[0].log_prob
+        > JointModel(
+            model.source, model.target, model.units, model.ngrams, how.model_copy(update={"exact": False, "paths": 1})
+        )
+        .search("tophone")[0]
+        .log_prob
+    )
+
+
 def test_training_finds_the_units_of_a_known_generator() -> None:
     """Words of syllables, each written by one rule; what was never seen is written by the same rules."""
     rng = np.random.default_rng(1)

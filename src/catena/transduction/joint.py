@@ -184,8 +184,8 @@ class JointModel(Transducer):
         """The best targets of a source, each with log p(y | x) and the best of its alignments.
 
         Alignments of one target are added up, as far as they are among the ``settings.paths`` best (and 10 for each
-        target that is wanted). p(x), which p(x, y) is divided by, is the sum of all that is within the beam. Symbols
-        that the model does not know are passed over.
+        target that is wanted), or all of them if ``settings.exact``. p(x), which p(x, y) is divided by, is the sum of
+        all that is within the beam. Symbols that the model does not know are passed over.
         """
         if nbest < 1:
             raise DataError(f"nbest must be at least 1, but it is {nbest}")
@@ -202,8 +202,15 @@ class JointModel(Transducer):
             y = self.target.spelled(id for row in rows for id in self._unit(row)[1])
             before, best = merged.get(y, (-math.inf, rows))
             merged[y] = (float(np.logaddexp(before, score)), best)
+        if how.exact:
+            merged = {y: (self._summed(known, y, score), rows) for y, (score, rows) in merged.items()}
+            total = max(total, log_sum([score for score, _ in merged.values()]))
         ranked = sorted(merged.items(), key=lambda item: -item[1][0])[:nbest]
         return [Found(y, score - total, self._links(x, places, rows)) for y, (score, rows) in ranked]
+
+    def _summed(self, known: Sequence[int], y: Tokens, least: float) -> float:
+        """log p(x, y) of a target that was found; ``least`` where symbols of the source had to be passed over."""
+        return max(least, self._search(known, self.target.ids(y), 0, math.inf, 1 << 30, False)[1])
 
     def _unit(self, row: int) -> Unit:
         return self._row_units[row] if row < len(self.units) else ((1,), ())
@@ -247,6 +254,11 @@ class JointModel(Transducer):
             f"{len(self.source):,} source symbols: {' '.join(self.source.symbols)}",
             f"{len(self.target):,} target symbols: {' '.join(self.target.symbols)}",
         ]
+
+
+def log_sum(values: Sequence[float]) -> float:
+    """log of the sum of exponentials."""
+    return float(np.logaddexp.reduce(np.array(values)))
 
 
 def moves_of(settings: JointSettings) -> Moves:

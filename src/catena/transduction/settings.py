@@ -42,6 +42,10 @@ class JointSettings(Config):
     paths: int = Field(20, ge=1)
     """Best alignments whose probabilities are added up for their targets; 1 takes the target of the best alignment."""
 
+    exact: bool = False
+    """Rank the targets of these alignments by the sum of all their alignments, each by a search of its own: slower, and
+    on most data the order stays as it is."""
+
 
 class EditSettings(Config):
     """Insertions, deletions and substitutions whose scores depend on where they stand, trained by exact likelihood."""
