@@ -62,14 +62,15 @@ def test_other_sentences_show_the_features_that_are_known(rows: Rows, others: Ro
     assert named(counted.encode(sentences_of(others)), list(counted.names)) == kept
 
 
-def test_blocks_and_a_growing_table_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("least", [1, 4])
+def test_blocks_and_a_growing_table_change_nothing(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [[(f"word{i % 50}x{i % 7}", "NV"[i % 2]) for i in range(begin, begin + 9)] for begin in range(0, 600, 7)]
     templates = parse_templates(TEMPLATES)
-    whole, encoded = FeatureDictionary.count(sentences_of(rows), templates)
+    whole, encoded = FeatureDictionary.count(sentences_of(rows), templates, least)
     monkeypatch.setattr(dictionary, "BLOCK", 1)
     monkeypatch.setattr(dictionary.blocks_of, "__defaults__", (10,))
     monkeypatch.setattr(dictionary, "REMEMBERED", 5)
-    parts, again = FeatureDictionary.count(sentences_of(rows), templates)
+    parts, again = FeatureDictionary.count(sentences_of(rows), templates, least)
     assert parts.names == whole.names
     assert np.array_equal(parts.keys, whole.keys)
     assert np.array_equal(again.ids, encoded.ids)
