@@ -152,19 +152,22 @@ class SegmentDistribution(TagDistribution):
         return self._answers(members, self.segments.log_prob(members))
 
     def tag_probabilities(self) -> list[np.ndarray]:
-        marginals = self.segments.marginals().numpy()
-        names, own = self.tagging.names, self.tagging.own
-        assert own is not None
         found = []
-        for row, n in zip(marginals, self.lengths, strict=True):
-            table = np.zeros((n, len(names)))
-            for i, length, y in np.argwhere(row[:n] > 0).tolist():
-                if i + length < n:
-                    for j, tag in enumerate(self._segment_tags(length + 1, self.kinds.labels[y]), i):
-                        if tag in names:
-                            table[j, names.id(tag)] += row[i, length, y]
+        for row, n in zip(self.segments.marginals().numpy(), self.lengths, strict=True):
+            table = np.zeros((n, len(self.tagging.names)))
+            for y, kind in enumerate(self.kinds.labels):
+                for size in range(1, min(n, row.shape[1]) + 1):
+                    self._spread(table, row[: n - size + 1, size - 1, y], size, kind)
             found.append(table)
         return found
+
+    def _spread(self, table: np.ndarray, chances: np.ndarray, size: int, kind: str | None) -> None:
+        """Add the probabilities of segments of one size and kind, by where they begin, to those of their words' tags."""
+        if not chances.any():
+            return
+        for j, tag in enumerate(self._segment_tags(size, kind)):
+            if tag in self.tagging.names:
+                table[j : j + len(chances), self.tagging.names.id(tag)] += chances
 
     def span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
         marginals = self.segments.marginals().numpy()
