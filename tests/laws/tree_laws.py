@@ -113,6 +113,17 @@ class TreeLaws:
         rows = range(len(forest))
         assert torch.equal(states_of(encoder, forest, x, rows), states_of(other, forest, x, rows))
 
+    def test_half_precision_is_near(self, encoder: TreeEncoder, forest: Forest, x: Tensor) -> None:
+        rows = range(len(forest))
+        exact = states_of(encoder, forest, x, rows)
+        given = x.float().requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            rough = states_of(encoder.float(), forest, given, rows)
+        rough.float().square().sum().backward()
+        torch.testing.assert_close(rough.double(), exact, rtol=0.1, atol=0.05)
+        assert given.grad is not None
+        assert given.grad.isfinite().all()
+
     def test_an_empty_batch_gives_nothing(self, encoder: TreeEncoder, forest: Forest) -> None:
         batch = forest.batch(np.zeros(0, np.int64))
         assert encoder(torch.zeros(0, encoder.d_in).double(), batch).shape == (0, encoder.d_out)
