@@ -191,6 +191,21 @@ def test_a_beam_drops_what_looks_poor_and_a_prior_can_save_it() -> None:
     assert str(best_parse(chart, ["a", "a"])) == "(S (B a) (B a))"
 
 
+@pytest.mark.parametrize("width", [0.1, 1.0])
+@settings(max_examples=25)
+@given(rules=rule_lists())
+def test_whatever_a_beam_leaves_is_a_parse(width: float, rules: list[OracleRule]) -> None:
+    grammar = built(rules)
+    closed, sums = (close(binary(grammar), algebra) for algebra in (BEST, SUM))
+    beam = Beam(width, np.zeros(len(closed.binary.symbols)))
+    for words in [("a",), ("a", "b", "a"), ("b", "b", "a", "b")]:
+        found = best_parse(fill_quickly(closed, matched(closed, words), beam), words)
+        chart = fill_quickly(sums, matched(sums, words), beam)
+        drawn = sampled_parse(chart, words, np.random.default_rng(0))
+        for parse in (found, drawn):
+            assert parse is None or parse.words() == words
+
+
 def test_a_chart_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sparse, "MOST_NUMBERS", 100)
     with pytest.raises(LimitError, match="a sentence of 7 words needs a chart of 504 numbers with the 8 symbols"):

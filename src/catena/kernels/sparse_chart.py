@@ -57,7 +57,8 @@ def fill_best(
 ) -> None:
     """Log-weights of the best ways. Cells of single words hold those of their tags, all others -inf.
 
-    A symbol whose log-weight and prior fall short of the best in its cell by more than ``beam`` is dropped.
+    A symbol whose log-weight and prior fall short of the best in its cell by more than ``beam`` is dropped, before
+    chains are added: what a chain leads down to is thus always there.
     """
     t, c = values.shape[0], values.shape[2]
     present = np.empty((t, t + 1, c), np.int32)
@@ -77,13 +78,6 @@ def fill_best(
                         if value > cell[lefts[r]]:
                             cell[lefts[r]] = value
             _bar(cell, -np.inf, bars[i, j], allowed)
-            below[:] = cell
-            for b in range(c):
-                if below[b] > -np.inf:
-                    for r in range(chain_starts[b], chain_starts[b + 1]):
-                        value = below[b] + chain_weights[r]
-                        if value > cell[aboves[r]]:
-                            cell[aboves[r]] = value
             if beam < np.inf and width < t:
                 most = -np.inf
                 for a in range(c):
@@ -91,6 +85,13 @@ def fill_best(
                 for a in range(c):
                     if cell[a] + prior[a] < most - beam:
                         cell[a] = -np.inf
+            below[:] = cell
+            for b in range(c):
+                if below[b] > -np.inf:
+                    for r in range(chain_starts[b], chain_starts[b + 1]):
+                        value = below[b] + chain_weights[r]
+                        if value > cell[aboves[r]]:
+                            cell[aboves[r]] = value
             counts[i, j] = _listed(cell, -np.inf, starts, present[i, j])
 
 
@@ -139,6 +140,13 @@ def fill_sums(
                     for r in range(starts[b], starts[b + 1]):
                         cell[lefts[r]] += x * right[seconds[r]] * weights[r]
             _bar(cell, 0.0, bars[i, j], allowed)
+            if beam > 0.0 and width < t:
+                likely = 0.0
+                for a in range(c):
+                    likely = max(likely, cell[a] * prior[a])
+                for a in range(c):
+                    if cell[a] * prior[a] < beam * likely:
+                        cell[a] = 0.0
             below[:] = cell
             for b in range(c):
                 if below[b] > 0.0:
@@ -151,14 +159,8 @@ def fill_sums(
                 scales[i, j] = -np.inf
                 continue
             scales[i, j] = base + np.log(most)
-            likely = 0.0
             for a in range(c):
                 cell[a] /= most
-                likely = max(likely, cell[a] * prior[a])
-            if beam > 0.0 and width < t:
-                for a in range(c):
-                    if cell[a] * prior[a] < beam * likely:
-                        cell[a] = 0.0
             counts[i, j] = _listed(cell, 0.0, starts, present[i, j])
 
 
