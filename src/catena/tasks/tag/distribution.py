@@ -162,7 +162,7 @@ class SegmentDistribution(TagDistribution):
         return found
 
     def _spread(self, table: np.ndarray, chances: np.ndarray, size: int, kind: str | None) -> None:
-        """Add the probabilities of segments of one size and kind, by where they begin, to those of their words' tags."""
+        """Add the probabilities of segments of one size and kind, by where they begin, to those of their tags."""
         if not chances.any():
             return
         for j, tag in enumerate(self._segment_tags(size, kind)):

@@ -298,11 +298,7 @@ class TagPredictor(Predictor):
 def read_as(data: TagData, reading: Reading, format: str | None) -> TagData:
     """The data settings of training with what is to be read otherwise."""
     changes = {key: value for key, value in vars(reading).items() if value is not None}
-    if format is not None:
-        changes["format"] = format
-    elif data.format == "auto" or "format" not in changes:
-        changes["format"] = "auto"
-    return data.model_copy(update=changes)
+    return data.model_copy(update={**changes, "format": format or data.format})
 
 
 def _lines(path: Path, encoding: str | None) -> Iterator[Any]:

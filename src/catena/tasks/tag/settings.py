@@ -29,6 +29,9 @@ class TagData(DataSettings):
     label_column: str | None = None
     """Column of the tags: a number from 0 in a column file (the last if not set), a name in CoNLL-U: upos (if not set),
     xpos, feats, lemma, deprel."""
+    max_length: int = Field(1000, gt=0)
+    """Longest sentence that is trained on, in words. Longer ones are left out and listed in dropped.tsv (see too_long);
+    what is predicted is never cut."""
     segment: bool = False
     """Cut text into words (分词): the files are plain text with blanks between the words, and its characters are
     tagged."""
@@ -156,6 +159,8 @@ class TagConfig(Config):
         metric, tags = self.training.metric, self.tags
         if metric not in (None, *METRICS):
             yield f"training.metric = {metric!r} is no score of a tagger: {did_you_mean(str(metric), METRICS)}"
+        if isinstance(self.model, FeatureTagger):
+            yield from feature_settings.training_problems(self.training.l1, self.training.weight_decay)
         if tags.lemmas and tags.scheme not in ("auto", "plain"):
             yield f"tags.lemmas = true learns dictionary forms, which have no scheme {tags.scheme!r}: leave one out"
         if self.tokenizer.kind not in ("whitespace", "words", "characters"):
