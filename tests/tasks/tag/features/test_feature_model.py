@@ -98,6 +98,7 @@ def test_features_of_pairs_of_tags_are_steps_of_the_chain(tmp_path: Path) -> Non
     assert chain.steps[0, 1, 0, 1].item() == vector[layout.pair_first[f]]
     assert chain.steps[1, 1, 2, 0].item() == vector[layout.pair_first[f] + 1]
     assert (chain.steps[0, 1] != 0).sum() == 2
+    assert any("tag[-1]|w[0]=b" in line for line in model.describe(LABELS, 9) if line.startswith("features of pairs"))
     dictionary.save(tmp_path)
     loaded = FeatureModel.load(tmp_path, templates, "crf", model.tensors())
     assert torch.equal(loaded.chain(sentences).marginals(), chain.marginals())

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from catena.checkpoint import open_checkpoint
+from catena.errors import ConfigError
 from catena.tasks.tag.application import TagApplication
 from catena.tasks.tag.features.learners import BatchLearner, Learner, OnlineLearner
 from catena.tasks.tag.hmm.em import EmLearner
@@ -106,6 +107,11 @@ def test_killed_anywhere_it_ends_the_same(name: str, at: int, tmp_path: Path, mo
         same_tensors(one.weights(), two.weights())
         same_tensors(one.training(), two.training())
     assert without_times(whole.metrics()) == without_times(killed.metrics())
+
+
+def test_a_score_that_the_tags_do_not_have_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"training.metric is 'f1', which the task does not score"):
+        TagApplication().train(config(tmp_path, "crf", metric="f1"), tmp_path / "run", SilentReporter())
 
 
 def test_a_run_that_came_to_its_end_is_resumed_without_a_word(tmp_path: Path) -> None:

@@ -27,6 +27,11 @@ def test_what_does_not_fit_is_refused(values: dict[str, object], words: str) -> 
         FeatureTagger(**values)
 
 
+def test_penalties_are_the_models_own() -> None:
+    with pytest.raises(ValidationError, match=r"training.l1 = 0.1 is for networks: a tagger on features has model.l1"):
+        TagConfig.model_validate({"model": {"kind": "features"}, "training": {"l1": 0.1}})
+
+
 def test_columns_are_those_of_the_templates() -> None:
     assert FeatureTagger(templates=("w[0]", "column1[-1]|column3[0]")).columns == ("1", "3")
     assert FeatureTagger(templates=("w[0]", "B")).columns == ()

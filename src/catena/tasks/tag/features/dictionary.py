@@ -212,7 +212,7 @@ class FeatureDictionary:
     def load(cls, folder: Path, templates: Sequence[str], keys: UInt64[np.ndarray, " f"]) -> FeatureDictionary:
         """The dictionary of a model folder."""
         try:
-            names = (folder / NAMES).read_text(encoding="utf-8").split("\n")[:-1]
+            names = (folder / NAMES).read_bytes().decode("utf-8").split("\n")[:-1]
         except OSError as error:
             raise CheckpointError(f"{folder / NAMES} cannot be read ({error}): copy the model again") from None
         if len(names) != len(keys):

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 from catena.checkpoint import Checkpoint, read_checkpoint
+from catena.errors import ConfigError
+from catena.registry import did_you_mean
 from catena.tasks.application import Trained
 from catena.tasks.tag.features.learners import Learner
 from catena.training.interrupt import Interruption
@@ -147,6 +149,9 @@ class _Fit:
             return
         self.scored_step = state.step
         scores = self.candidate.dev_scores()
+        if self.metric not in scores:
+            known = did_you_mean(self.metric, scores)
+            raise ConfigError(f"training.metric is {self.metric!r}, which the task does not score: {known}")
         best = state.best_scores.get(self.metric)
         is_best = best is None or scores[self.metric] > best
         state.stale = 0 if is_best else state.stale + 1

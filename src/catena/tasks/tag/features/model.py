@@ -75,7 +75,8 @@ class FeatureModel:
     # --- a look inside ------------------------------------------------------------------------------------------------
 
     def top_features(self, tag: int, n: int) -> list[tuple[str, float]]:
-        """The features that speak most for a tag, and those that speak most against it, by weight."""
+        """The features that speak most for a tag, and those that speak most against it, by weight; for "tag"
+        ``k + p * k + q``, those of ``q`` after ``p``."""
         assert self.dictionary.names is not None
         places = np.flatnonzero(self.layout.pair_tag == tag)
         owners = np.searchsorted(self.layout.pair_first, places, side="right") - 1
@@ -99,7 +100,15 @@ class FeatureModel:
         order = np.argsort(-moves, axis=None, kind="stable")
         pairs = [(int(i) // self.layout.k, int(i) % self.layout.k) for i in order]
         told = [f"{labels[p]} → {labels[q]} {moves[p, q]:+.2f}" for p, q in pairs if moves[p, q] != 0]
+        lines = []
+        if self.layout.stepped:
+            codes = [(p, q, self.layout.k + p * self.layout.k + q) for p, q in pairs]
+            found = [(p, q, one) for p, q, code in codes for one in self.top_features(code, top)]
+            found.sort(key=lambda entry: -abs(entry[2][1]))
+            shown = (f"{labels[p]} → {labels[q]} {name} {weight:+.2f}" for p, q, (name, weight) in found[:top])
+            lines = ["features of pairs of tags: " + "  ".join(shown)]
         return [
+            *lines,
             "transitions with the greatest weights: " + "  ".join(told[:top]),
             "transitions with the least weights: " + "  ".join(told[::-1][:top]),
         ]

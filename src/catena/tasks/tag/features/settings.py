@@ -117,6 +117,13 @@ SUGGESTED_ONLINE: dict[str, Any] = {"optimizer": "sgd", "max_epochs": 20, "eval_
 """The same for sgd; a step is a pass over all sentences."""
 
 
+def training_problems(l1: float, weight_decay: float) -> Iterator[str]:
+    """What the section training says of penalties, which are the model's own here."""
+    for name, value, key in (("l1", l1, "l1"), ("weight_decay", weight_decay, "l2")):
+        if value:
+            yield f"training.{name} = {value} is for networks: a tagger on features has model.{key} for it"
+
+
 def suggested(model: Any) -> dict[str, Any]:
     """How a model of these values, before they are checked, likes to be trained."""
     values = model if isinstance(model, Mapping) else getattr(model, "__dict__", {})
