@@ -17,6 +17,7 @@ from catena.tasks.application import Predictor, Trained
 from catena.tasks.looped import LoopedApplication, TestedTask, same_make
 from catena.tasks.machine import choose_device
 from catena.tasks.pretrained import Pretrained
+from catena.tasks.tag.auto import fit_to_time
 from catena.tasks.tag.dataset import TagDataset, prepare
 from catena.tasks.tag.features.fit import fit_features, load_features
 from catena.tasks.tag.features.settings import FeatureTagger
@@ -79,7 +80,8 @@ class TagApplication(LoopedApplication[TagConfig, TagDataset]):
         return how(config, data, run, randomness, reporter)
 
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
-        return config, ["a tagger is trained as its config says until its time is over"]
+        assert isinstance(config, TagConfig)
+        return fit_to_time(config)
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
         checkpoint = open_checkpoint(folder)

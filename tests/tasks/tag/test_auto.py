@@ -1,0 +1,33 @@
+"""A tagger for the time there is: the largest that fits, features where little is to be learnt from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from catena.tasks.tag.application import TagApplication
+from catena.tasks.tag.auto import SIZES, choose
+from catena.tasks.tag.settings import NeuralTagger, TagConfig
+from tests.tasks.tag.helpers import config, write
+
+
+def test_more_time_gives_a_larger_model_and_none_gives_features() -> None:
+    sizes = []
+    for seconds in (1e9, 120.0, 40.0, 0.001):
+        model, why = choose(8000, 200_000, seconds, speed=1e11)
+        assert why
+        sizes.append(model.encoder.d if isinstance(model, NeuralTagger) else 0)  # type: ignore[union-attr]
+    assert sizes[0] == SIZES[0]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == 0
+    assert choose(100, 2000, 1e9, speed=1e11)[0].kind == "features"
+
+
+def test_the_rest_of_the_config_is_kept(tmp_path: Path) -> None:
+    made = config(write(tmp_path / "train.conll"), training={"max_time": "30s", "max_epochs": None}, seed=5)
+    chosen, lines = TagApplication().fit_to_time(made)
+    assert isinstance(chosen, TagConfig)
+    assert chosen.model.kind == "features"
+    assert chosen.seed == 5
+    assert chosen.training.max_time == "30s"
+    assert chosen.data == made.data
+    assert lines[0].startswith("chosen for 16 sentences, 72 words, 30 s: a conditional random field on features")
