@@ -85,6 +85,17 @@ def test_the_best_parse_is_the_best(rules: list[OracleRule]) -> None:
 def test_a_circle_that_costs_nothing_is_not_gone_round() -> None:
     (_, chart) = charts("S -> A [1.0] | 'b' [0.0]\nA -> S [1.0] | 'a' [1.0]", ["a"], BEST)
     assert str(best_parse(chart, ["a"])) == "(S (A a))"
+    (_, chart) = charts("S -> A\nA -> B | C\nB -> A\nC -> 'a'", ["a"], BEST)
+    assert str(best_parse(chart, ["a"])) == "(S (A (C a)))"
+
+
+def test_free_circles_are_noticed() -> None:
+    for text, free in (
+        ("S -> A | 'a'\nA -> S", True),
+        ("S -> A [0.5] | 'a' [0.5]\nA -> S [1.0]", False),
+        ("S -> S | 'a'", True),
+    ):
+        assert sparse._has_free_circles(close(binary(parse_grammar(text)), BEST)) == free
 
 
 # --- expectations -----------------------------------------------------------------------------------------------------

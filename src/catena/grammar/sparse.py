@@ -29,8 +29,8 @@ from catena.kernels.sparse_chart import fill_best, fill_outside, fill_sums
 MOST_NUMBERS = 150_000_000
 """Numbers in one chart: 1.2 GB of doubles."""
 
-TIE = 1e-9
-"""Relative: ways of log-weights that differ by less are as good as each other."""
+FREE = 1e-6
+"""A circle of unit rules that costs fewer nats than this costs nothing: rounding may hide it."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def expected(closed: Closed, matches: Matches, beam: Beam | None = None, bars: B
 
 def best_parse(chart: Chart, words: Sequence[str]) -> Derivation | None:
     """The best parse in a chart of best weights; None where there is none."""
-    if np.any(chart.closed.empty > NEVER):  # empty phrases stand side by side with themselves: rank them
+    if np.any(chart.closed.empty > NEVER) or _has_free_circles(chart.closed):  # the best may be beside itself: rank
         for (parse,) in ranked(Forest(chart, [(word,) for word in words])):
             assert isinstance(parse, Derivation)
             return parse
@@ -157,22 +157,14 @@ def _read(chart: Chart, words: Sequence[str], choice: Any) -> Derivation | None:
 
 
 class _Best:
-    """The best way of each node on the way down, found with arrays. No symbol is below itself over the same words."""
+    """The best way of each node on the way down, found with arrays. Circles must cost something, or there is no end."""
 
     def __init__(self, chart: Chart) -> None:
         self.chart, self.binary = chart, chart.closed.binary
-        self.seen: set[Node] = set()
 
     def __call__(self, node: Node) -> Way:
-        self.seen.add(node)
         branching = [*self._leaves(node), *self._pairs(node)] if self.chart.may_branch(*node) else []
-        return self._chosen(node, [*branching, *self._units(node)])
-
-    def _chosen(self, node: Node, ways: Sequence[Way]) -> Way:
-        scored = [(self._value(way), way) for way in ways if not any(child in self.seen for child in way.children)]
-        best = max(score for score, _ in scored)
-        least = best - TIE * max(1.0, abs(best))
-        return next(way for score, way in scored if score >= least)
+        return max((*branching, *self._units(node)), key=self._value)
 
     def _value(self, way: Way) -> float:
         return way.log_weight + sum(self.chart.value(*child) for child in way.children if child.symbol != WORD)
@@ -202,6 +194,12 @@ class _Best:
         return [
             Way(unit.log_weight, unit.origin, (child,)) for unit, child in below if self.chart.value(*child) > NEVER
         ]
+
+
+def _has_free_circles(closed: Closed) -> bool:
+    """Whether some chain of unit rules leads back to where it began and costs next to nothing."""
+    chains = closed.chains
+    return bool(np.any((chains.left == chains.below) & (chains.log_weight > -FREE)))
 
 
 class _Drawn:
