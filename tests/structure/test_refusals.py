@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -74,6 +75,18 @@ def test_tags_that_there_are_not_are_refused_whatever_their_number(backend: str)
         for tags in ([0, 3], [[0, 1], [3, 0]]):
             with pytest.raises(DataError, match="tags must lie below their number, 3, but one is 3"):
                 chain.log_prob(torch.tensor(tags))
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_tags_that_there_are_not_are_refused_among_scores_that_are_no_numbers(backend: str) -> None:
+    chain = LinearChain(torch.full((2, 3), float("inf")))
+    with use_backend(backend), pytest.raises(DataError, match="tags must lie below their number, 3, but one is 3"):
+        chain.log_prob(torch.tensor([0, 3]))
+
+
+def test_what_stands_beyond_a_length_is_no_tag() -> None:
+    chain = LinearChain(torch.zeros(2, 2, 3), lengths=torch.tensor([1, 2]))
+    assert torch.isfinite(chain.log_prob(torch.tensor([[0, 9], [1, 2]]))).all()
 
 
 def test_targets_that_are_no_labels_are_refused() -> None:
@@ -187,6 +200,99 @@ def test_paths_by_arcs_that_there_are_not_have_probability_0_and_no_part() -> No
 def test_paths_of_other_machines_have_no_divergence() -> None:
     with pytest.raises(ShapeError, match="both distributions must be over the same members"):
         two_states((0, 1), (0, 1)).kl(two_states((0, 1), (0, 0)))
+
+
+# Each over three rows, of which the second reads a score of the given value, and the third has it where none is read.
+def spoilt(*shape: int, at: tuple[int, ...], value: float, unread: tuple[int, ...] | None = None) -> Tensor:
+    scores = torch.linspace(-1, 1, math.prod(shape), dtype=torch.float64).reshape(shape)
+    scores[(1, *at)] = value
+    if unread is not None:
+        scores[(2, *unread)] = value
+    return scores
+
+
+def zeros(*shape: int) -> Tensor:
+    return torch.zeros(shape, dtype=torch.float64)
+
+
+SHORT = torch.tensor([4, 4, 3])
+WITH_WRONG: dict[str, Callable[[float], Structured]] = {
+    "chain": lambda x: LinearChain(spoilt(3, 4, 2, at=(2, 1), value=x, unread=(3, 0)), lengths=SHORT),
+    "chain, transitions": lambda x: LinearChain(
+        zeros(3, 4, 2), spoilt(3, 2, 2, at=(0, 1), value=x, unread=(1, 1)), lengths=torch.tensor([4, 4, 1])
+    ),
+    "chain, start": lambda x: LinearChain(zeros(3, 4, 2), start=spoilt(3, 2, at=(0,), value=x)),
+    "chain, steps": lambda x: LinearChain(
+        zeros(3, 4, 2), steps=spoilt(3, 4, 2, 2, at=(2, 0, 1), value=x, unread=(0, 0, 0))
+    ),
+    "semimarkov": lambda x: SemiMarkov(
+        spoilt(3, 4, 2, 2, at=(1, 1, 1), value=x, unread=(2, 1, 0)), lengths=SHORT
+    ),
+    "semimarkov, transitions": lambda x: SemiMarkov(zeros(3, 4, 2, 2), spoilt(3, 2, 2, at=(1, 1), value=x)),
+    "alignment": lambda x: Alignment(spoilt(3, 4, 3, at=(1, 1), value=x, unread=(3, 0)), source_lengths=SHORT),
+    "one to one": lambda x: OneToOne(spoilt(3, 4, 4, at=(1, 1), value=x, unread=(3, 0)), source_lengths=SHORT),
+    "ctc": lambda x: CTC(
+        spoilt(3, 4, 3, at=(1, 1), value=x, unread=(3, 1)), torch.tensor([[1, 2]] * 3), lengths=SHORT
+    ),
+    "span tree": lambda x: SpanTree(spoilt(3, 4, 4, 2, at=(1, 2, 0), value=x, unread=(0, 3, 0)), lengths=SHORT),
+    "pcfg": lambda x: PCFG(
+        spoilt(3, 4, 2, at=(1, 1), value=x, unread=(3, 0)), zeros(1, 3, 3), zeros(1), lengths=SHORT
+    ),
+    "pcfg, rules": lambda x: PCFG(
+        zeros(3, 4, 2), spoilt(3, 2, 4, 4, at=(0, 1, 1), value=x, unread=(1, 1, 1)), zeros(4),
+        lengths=torch.tensor([4, 4, 1]),
+    ),
+    "pcfg, roots": lambda x: PCFG(zeros(3, 4, 2), zeros(1, 3, 3), spoilt(3, 3, at=(0,), value=x)),
+    "pcfg, spans": lambda x: PCFG(
+        zeros(3, 4, 2), zeros(2, 4, 4), zeros(4),
+        spoilt(3, 4, 4, 2, at=(1, 2, 0), value=x, unread=(0, 3, 0)), lengths=SHORT,
+    ),
+    "low rank": lambda x: LowRankPCFG(
+        spoilt(3, 4, 2, at=(1, 1), value=x, unread=(3, 0)), zeros(1, 2), zeros(2, 3), zeros(2, 3), zeros(1),
+        lengths=SHORT,
+    ),
+    "projective": lambda x: ProjectiveTree(spoilt(3, 5, 5, at=(2, 1), value=x, unread=(1, 4)), lengths=SHORT),
+    "non-projective": lambda x: NonProjectiveTree(spoilt(3, 5, 5, at=(2, 1), value=x, unread=(1, 4)), lengths=SHORT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", WITH_WRONG)
+def test_scores_that_are_no_numbers_spoil_their_own_row_and_nothing_else(name: str, wrong: float, backend: str) -> None:
+    structure, only_second = WITH_WRONG[name](wrong), [False, True, False]
+    with use_backend(backend):
+        for numbers in (structure.log_partition(), structure.max(), *structure.topk(2).scores):
+            assert numbers.isnan().tolist() == only_second
+        assert structure.marginals().isnan().flatten(1).any(1).tolist() == only_second
+        sound = structure.spoilt().logical_not()  # type: ignore[union-attr]
+        for found in (structure.argmax(), structure.topk(2).members[1], structure.sample(1)[0]):
+            assert (found[1] == -1).all()
+            assert (structure.score(found)[sound] > NEVER).all()
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_scores_that_are_no_numbers_are_known_where_nobody_may_look(wrong: float) -> None:
+    scores = spoilt(3, 4, 2, at=(2, 1), value=wrong)
+    best = torch.func.vmap(lambda x: LinearChain(x).argmax())(scores)
+    assert (best == -1).all(1).tolist() == [False, True, False]
+    assert (LinearChain(scores[::2]).log_prob(best[::2]) > NEVER).all()
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_labels_of_arcs_that_are_no_numbers_spoil_their_row(wrong: float) -> None:
+    labels = spoilt(3, 4, 4, 2, at=(2, 1, 0), value=wrong)
+    trees = ProjectiveTree(zeros(3, 4, 4), labels)
+    assert trees.max().isnan().tolist() == trees.log_partition().isnan().tolist() == [False, True, False]
+    assert (trees.argmax()[1] == -1).all()
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_slopes_of_shared_scores_are_no_numbers_where_log_z_is_none(wrong: float) -> None:
+    rules = zeros(1, 3, 3).requires_grad_()
+    PCFG(spoilt(3, 4, 2, at=(1, 1), value=wrong), rules, zeros(1)).log_partition().sum().backward()
+    assert rules.grad is not None
+    assert rules.grad.isnan().all()
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])

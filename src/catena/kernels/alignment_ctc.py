@@ -77,6 +77,8 @@ def _summed(both_ways: bool, blank: int, *arguments: Tensor) -> tuple[Tensor, Te
     chances = torch.zeros((b, t, s + 1) if both_ways else (1, 1, 1), dtype=arguments[0].dtype)
     arrays, results = ready(*arguments), (log_z.numpy(), chances.numpy())
     in_row_blocks(lambda low, high: sum_rows(*arrays, blank, low, high, both_ways, *results), b, WORK * b * t * (s + 1))
+    if both_ways:
+        chances[log_z.isnan()] = torch.nan
     return log_z.to(arguments[0].dtype), chances
 
 

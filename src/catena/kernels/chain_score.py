@@ -20,12 +20,12 @@ from catena.kernels.ops import differentiable, fold_vmap
 from catena.numerics import NEVER
 
 
-@compiled("3", "3", "2", "2", "i1", "i", "i", "i", "i2", "d1")
+@compiled("3", "3", "2", "2", "i1", "i", "i", "i", "i2", "d1", "i1")
 def score_rows(
     emissions: Any, tables: Any, start: Any, end: Any, lengths: Any, each: int, stride: int, each_edge: int, tags: Any,
-    scores: Any,
+    scores: Any, unknown: Any,
 ) -> None:  # fmt: skip
-    """The score of one chain for each row; -inf where a tag is below 0, +inf where it is no tag at all."""
+    """The score of one chain for each row; -inf where a tag is below 0. A tag that there is not goes to ``unknown``."""
     rows, t_most, k = emissions.shape
     for r in range(rows):
         n, edge = lengths[r], r // each_edge
@@ -34,7 +34,8 @@ def score_rows(
         for t in range(n):
             q = tags[r, t]
             if q < 0 or q >= k:
-                total = -np.inf if q < 0 else np.inf
+                total = -np.inf
+                unknown[0] = max(unknown[0], q)
                 break
             total += emissions[r, t, q]
             total += start[edge, q] if t == 0 else tables[table + t * stride, tags[r, t - 1], q]
@@ -48,12 +49,12 @@ def add_parts(
     start: Any, end: Any,
 ) -> None:  # fmt: skip
     """Add ``scale[r]`` at every part of each row's chain."""
-    t_most = emissions.shape[1]
+    t_most, k = emissions.shape[1:]
     for r in range(tags.shape[0]):
         n, edge, possible = lengths[r], r // each_edge, True
         table = r // each * (t_most if stride else 1)
         for t in range(n):
-            possible = possible and tags[r, t] >= 0
+            possible = possible and 0 <= tags[r, t] < k
         for t in range(n if possible else 0):
             q = tags[r, t]
             emissions[r, t, q] += scale[r]
@@ -69,10 +70,10 @@ def add_parts(
 def _score(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, tags: Tensor) -> Tensor:
     chains = chains_of(emissions, tables, start, end, lengths)
     tensors = (chains.emissions, chains.flat_tables, chains.start, chains.end, chains.lengths)
-    scores = torch.empty(emissions.shape[0], dtype=torch.float64)
-    score_rows(*(x.numpy() for x in tensors), *chains.sharing, tags.contiguous().numpy(), scores.numpy())
-    if (scores == -NEVER).any() and not (emissions == -NEVER).any():
-        raise DataError(f"tags must lie below their number, {emissions.shape[2]}, but one is {int(tags.max())}")
+    scores, unknown = torch.empty(emissions.shape[0], dtype=torch.float64), np.array([-1])
+    score_rows(*(x.numpy() for x in tensors), *chains.sharing, tags.contiguous().numpy(), scores.numpy(), unknown)
+    if unknown[0] >= 0:
+        raise DataError(f"tags must lie below their number, {emissions.shape[2]}, but one is {unknown[0]}")
     return scores.to(emissions.dtype)
 
 

@@ -34,12 +34,15 @@ from catena.numerics import NEVER, log_add_exp, log_sum_exp
 
 
 def plain_log_partition(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
-    """log Z of every row; -inf where there is no tree."""
-    return _log_partition(*_prepared(arcs, lengths, single_root)).to(arcs.dtype)
+    """log Z of every row; -inf where there is no tree, nan where a score is no number."""
+    sound, wrong = _without_wrong_rows(arcs, lengths)
+    log_z = _log_partition(*_prepared(sound, lengths, single_root))
+    return torch.where(wrong, torch.nan, log_z).to(arcs.dtype)
 
 
 def plain_marginals(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
-    """The probability of every arc; 0 everywhere where there is no tree."""
+    """The probability of every arc; 0 everywhere where there is no tree, nan where a score is no number."""
+    arcs, wrong = _without_wrong_rows(arcs, lengths)
     words, roots, core, possible = _prepared(arcs, lengths, single_root)
     t = roots.shape[-1]
     # For each word an order of its own, in which it comes first, so that it is left at the end.
@@ -62,7 +65,14 @@ def plain_marginals(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
     total = log_sum_exp(ways, dim=1)[:, None]
     there = possible[:, None, None] & (total > NEVER)
     chances = torch.where(there, (ways - torch.where(total == NEVER, 0.0, total)).exp(), 0.0)
-    return torch.cat((torch.zeros_like(chances[:, :, :1]), chances), dim=-1).to(arcs.dtype)
+    chances = torch.cat((torch.zeros_like(chances[:, :, :1]), chances), dim=-1)
+    return torch.where(wrong[:, None, None], torch.nan, chances).to(arcs.dtype)
+
+
+def _without_wrong_rows(arcs: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Arcs with no tree in rows where one is nan or +inf, and which rows these are."""
+    wrong = ~(possible_arcs(arcs, lengths).flatten(1).amax(1) < torch.inf)
+    return torch.where(wrong[:, None, None], NEVER, arcs), wrong
 
 
 def _prepared(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -75,6 +75,7 @@ def problem_of(words: Tensor, rules: Sequence[Tensor], roots: Tensor, spans: Ten
 
 def solve_inside(problem: Problem, kind: Kind, keep: bool) -> Solved:
     """log Z of each sentence; with ``keep`` also what the way down needs."""
+    problem, wrong = _without_wrong_rows(problem)
     b, t = problem.words.shape[:2]
     size = t * (t + 1) // 2 if keep else 0
     log_z, exact = torch.empty(b, dtype=torch.float64), torch.ones(b, dtype=torch.bool)
@@ -96,11 +97,14 @@ def solve_inside(problem: Problem, kind: Kind, keep: bool) -> Solved:
     rest = (~exact).nonzero()[:, 0]
     if len(rest):
         log_z[rest] = _in_logs(problem.take(rest), kind, torch.ones(len(rest)).double(), both_ways=False)[0]
+    if wrong is not None:
+        log_z[wrong] = torch.nan
     return Solved(log_z, exact, chart, e)
 
 
 def solve_outside(problem: Problem, kind: Kind, scale: Tensor, found: Solved) -> Gradients:
     """The gradients of log Z, times ``scale`` for each sentence."""
+    problem, wrong = _without_wrong_rows(problem)
     total, t, scale = Gradients.zeros(problem), problem.words.shape[1], scale.double()
     for rows, part in _chunks(problem):
         layout = Layout(torch.where(found.exact[rows], part.lengths, 0), t)
@@ -113,7 +117,30 @@ def solve_outside(problem: Problem, kind: Kind, scale: Tensor, found: Solved) ->
     rest = (~found.exact).nonzero()[:, 0]
     if len(rest):
         total.add(rest, _in_logs(problem.take(rest), kind, scale[rest], both_ways=True)[1])
+    if wrong is not None:
+        for x in (total.words, *total.rules, total.roots, total.spans):
+            x[wrong if len(x) == len(wrong) else slice(None)] = torch.nan
     return total
+
+
+def _without_wrong_rows(problem: Problem) -> tuple[Problem, Tensor | None]:
+    """Without words where a score is nan or +inf, which a chart would take for weight 0; and which rows these are.
+
+    None where there is no such score anywhere.
+    """
+    shared = [problem.roots, *problem.rules]
+    tensors = [problem.words, *shared, *([] if problem.spans is None else [problem.spans])]
+    if all(x.numel() == 0 or float(x.amax()) < torch.inf for x in tensors):
+        return problem, None
+    places, lengths = torch.arange(problem.words.shape[1]), problem.lengths
+    real = places < lengths[:, None]
+    wrong = (~(problem.words.amax(-1) < torch.inf) & real).any(1)
+    for x, least in zip(shared, (1, *(2 for _ in problem.rules)), strict=True):
+        wrong = wrong | (~(x.flatten(1).amax(1) < torch.inf) & (lengths >= least))
+    if problem.spans is not None:
+        read = (places[:, None] < places) & real[:, None]
+        wrong = wrong | (~(problem.spans.amax(-1) < torch.inf) & read).flatten(1).any(1)
+    return replace(problem, lengths=torch.where(wrong, 0, lengths)), wrong
 
 
 def _spread(part: Problem, chart: Chart, by_roots: Tensor) -> Gradients:

@@ -76,6 +76,8 @@ def summed(
         sum_rows(*arrays, each, low, high, both_ways, *results)
 
     in_row_blocks(run, b, 4 * b * t * k * (m + k) * (3 if both_ways else 1))
+    if both_ways:
+        chances[log_z.isnan()] = torch.nan
     return log_z, chances, alpha, rest
 
 

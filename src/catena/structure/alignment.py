@@ -38,7 +38,6 @@ from catena.structure.base import (
     SemiringProgram,
     Structured,
     TopK,
-    check_count,
     check_floating,
     check_members,
     checked_lengths,
@@ -46,7 +45,7 @@ from catena.structure.base import (
     uniform_numbers,
 )
 from catena.structure.constraints import Impossible, check_possible
-from catena.structure.semirings import Log, Semiring
+from catena.structure.semirings import Semiring
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +224,7 @@ class Alignment(SemiringProgram):
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not kernels_serve(*self.score_tensors()):
-            return self.total(Log())
+            return self.plain_log_partition()
         from catena.kernels.alignment import log_partition
 
         return log_partition(*self._rows()).reshape(self.batch_shape)
@@ -250,17 +249,16 @@ class Alignment(SemiringProgram):
         substitutions, insertions, deletions = self.operation_marginals()
         return substitutions + insertions[..., 1:, :] + deletions[..., :, 1:]
 
-    def argmax(self) -> Int[Tensor, "*batch n"]:
+    def _argmax(self) -> Int[Tensor, "*batch n"]:
         if not kernels_serve(*self.score_tensors()):
-            return super().argmax()
+            return super()._argmax()
         from catena.kernels.alignment_search import best
 
         return best(*self._rows()).reshape(*self.batch_shape, -1)
 
-    def topk(self, k: int) -> TopK:
-        check_count("k", k, 1)
+    def _topk(self, k: int) -> TopK:
         if not kernels_serve(*self.score_tensors()):
-            return super().topk(k)
+            return super()._topk(k)
         from catena.kernels.alignment_search import top
 
         operations, found = top(*self._rows(), k)
@@ -268,10 +266,9 @@ class Alignment(SemiringProgram):
         ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch m"]:
-        check_count("n", n, 0)
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch m"]:
         if not kernels_serve(*self.score_tensors()):
-            return super().sample(n, generator)
+            return super()._sample(n, generator)
         from catena.kernels.alignment_search import sample
 
         rows, (s, t) = self._rows(), self.substitutions.shape[-2:]

@@ -27,7 +27,6 @@ from catena.structure.base import (
     SemiringProgram,
     Structured,
     TopK,
-    check_count,
     check_floating,
     check_members,
     checked_lengths,
@@ -35,7 +34,7 @@ from catena.structure.base import (
     uniform_numbers,
 )
 from catena.structure.constraints import Impossible, check_possible, forbid
-from catena.structure.semirings import Log, Semiring
+from catena.structure.semirings import Semiring
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +187,7 @@ class OneToOne(SemiringProgram):
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not kernels_serve(*self.score_tensors()):
-            return self.total(Log())
+            return self.plain_log_partition()
         from catena.kernels.alignment_one_to_one import log_partition
 
         return log_partition(*self._rows()).reshape(self.batch_shape)
@@ -201,17 +200,16 @@ class OneToOne(SemiringProgram):
 
         return log_partition_and_marginals(*self._rows())[1].reshape(self.scores.shape)
 
-    def argmax(self) -> Int[Tensor, "*batch s"]:
+    def _argmax(self) -> Int[Tensor, "*batch s"]:
         if not kernels_serve(*self.score_tensors()):
-            return super().argmax()
+            return super()._argmax()
         from catena.kernels.alignment_one_to_one_search import best
 
         return best(*self._rows()).reshape(self.scores.shape[:-1])
 
-    def topk(self, k: int) -> TopK:
-        check_count("k", k, 1)
+    def _topk(self, k: int) -> TopK:
         if not kernels_serve(*self.score_tensors()):
-            return super().topk(k)
+            return super()._topk(k)
         from catena.kernels.alignment_one_to_one_search import top
 
         partners, found = top(*self._rows(), k)
@@ -219,10 +217,9 @@ class OneToOne(SemiringProgram):
         ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch s"]:
-        check_count("n", n, 0)
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch s"]:
         if not kernels_serve(*self.score_tensors()):
-            return super().sample(n, generator)
+            return super()._sample(n, generator)
         from catena.kernels.alignment_one_to_one_search import sample
 
         rows, (s, t) = self._rows(), self.scores.shape[-2:]

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
@@ -102,18 +102,56 @@ class Structured(ABC):
         """The probability of every part; 0 everywhere where no member is possible."""
 
     @abstractmethod
-    def argmax(self) -> Int[Tensor, "..."]:
-        """The best member; one of them where several tie; all -1 where none is possible."""
+    def _argmax(self) -> Int[Tensor, "..."]:
+        """The best member, where all scores that are read are numbers or -inf."""
 
     @abstractmethod
-    def topk(self, k: int) -> TopK:
-        """The ``k`` best members and their scores, best first."""
+    def _topk(self, k: int) -> TopK:
+        """The k best, likewise; ``k`` is at least 1."""
 
     @abstractmethod
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
-        """``n`` independent members on a new first axis; -1 where none is possible."""
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "..."]:
+        """``n`` members, likewise; ``n`` may be 0."""
 
     # --- what follows from it --------------------------------------------------------------------------
+
+    def argmax(self) -> Int[Tensor, "..."]:
+        """The best member; one of them where several tie; all -1 where none is possible or a score is no number."""
+        spoilt = self.spoilt()
+        return self._argmax() if spoilt is None else _blanked(self._sound()._argmax(), spoilt)
+
+    def topk(self, k: int) -> TopK:
+        """The ``k`` best members and their scores, best first."""
+        check_count("k", k, 1)
+        spoilt = self.spoilt()
+        if spoilt is None:
+            return self._topk(k)
+        scores, members = self._sound()._topk(k)
+        return TopK(torch.where(spoilt, torch.nan, scores), _blanked(members, spoilt, 1))
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
+        """``n`` independent members on a new first axis; -1 where none is possible or a score is no number."""
+        check_count("n", n, 0)
+        spoilt = self.spoilt()
+        if spoilt is None:
+            return self._sample(n, generator)
+        return _blanked(self._sound()._sample(n, generator), spoilt, 1)
+
+    def spoilt(self) -> Bool[Tensor, "*batch"] | None:
+        """True for the rows that read a score of nan or +inf, of which nothing can be said; None where there is none.
+
+        Where the numbers of a tensor cannot be looked at (in torch.compile and torch.func) it takes log Z to tell.
+        """
+        given = [x.detach() for x in self.score_tensors() if x is not None and x.numel()]
+        if can_branch() and all(float(x.amax()) < torch.inf for x in given):
+            return None
+        return ~(self.log_partition().detach() < torch.inf)
+
+    def _sound(self: S) -> S:
+        """With -inf for every score that is no number, so that no search meets one."""
+        return self.with_score_tensors(
+            [x if x is None else torch.where(x < torch.inf, x, NEVER) for x in self.score_tensors()]
+        )
 
     def log_prob(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
         """log p(y) in nats; -inf for an impossible member."""
@@ -121,8 +159,12 @@ class Structured(ABC):
         return torch.where(log_z == NEVER, NEVER, self.score(y) - torch.where(log_z == NEVER, 0.0, log_z))
 
     def max(self) -> Float[Tensor, "*batch"]:
-        """The score of the best member; -inf where none is possible."""
-        return self.score(self.argmax())
+        """The score of the best member; -inf where none is possible, nan where a score is no number."""
+        return self._or_nan(self.score(self.argmax()))
+
+    def _or_nan(self, scores: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+        spoilt = self.spoilt()
+        return scores if spoilt is None else torch.where(spoilt, torch.nan, scores)
 
     def entropy(self) -> Float[Tensor, "*batch"]:
         """-E[log p(y)] in nats; 0 where no member is possible."""
@@ -194,7 +236,15 @@ class Structured(ABC):
             return self._replaced(wanted, chosen).log_partition()
 
         tensors = self.score_tensors()
-        return _value_and_slopes(log_z, [cast(Tensor, tensors[i]) for i in wanted])
+        spoilt = self.spoilt() if can_branch() else None
+        if spoilt is None:
+            return _value_and_slopes(log_z, [cast(Tensor, tensors[i]) for i in wanted])
+        # A score that is no number would reach even the rows that do not read it: 0 times nan is nan.
+        total, slopes = self._sound().gradients(wanted)
+        ranks = [self.ranks[i] for i in wanted]
+        return torch.where(spoilt, torch.nan, total), tuple(
+            torch.where(_over_rows(spoilt, x, rank), torch.nan, x) for x, rank in zip(slopes, ranks, strict=True)
+        )
 
     def _replaced(self: S, wanted: Sequence[int], chosen: Sequence[Tensor]) -> S:
         tensors = list(self.score_tensors())
@@ -280,21 +330,24 @@ class SemiringProgram(Structured):
         """The compact form of a member, given the 0/1 gradients of its score by the score tensors."""
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        return self.total(Log())
+        return self.plain_log_partition()
 
-    def argmax(self) -> Int[Tensor, "..."]:
+    def plain_log_partition(self) -> Float[Tensor, "*batch"]:
+        """log Z by the plain program; nan where a score is no number, be it +inf or nan."""
+        log_z = self.total(Log())
+        return torch.where(log_z == torch.inf, torch.nan, log_z)
+
+    def _argmax(self) -> Int[Tensor, "..."]:
         best, pull = self._pullback(Max())
         return self.member(pull(torch.ones_like(best)))
 
-    def topk(self, k: int) -> TopK:
-        check_count("k", k, 1)
+    def _topk(self, k: int) -> TopK:
         scores, pull = self._pullback(KBest(k))
         basis = torch.eye(k, dtype=scores.dtype, device=scores.device)
         basis = basis.reshape(k, k, *(1 for _ in self.batch_shape)).expand(k, *scores.shape)
         return TopK(scores, torch.stack([self.member(pull(one)) for one in basis]))
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
-        check_count("n", n, 0)
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "..."]:
         size = sum(x.numel() for x in self._spread_over(self.batch_shape).score_tensors() if x is not None)
         together = max(1, min(n, SAMPLED_TOGETHER // max(size, 1)))
         drawn = []
@@ -344,6 +397,19 @@ def _value_and_slopes(function: Callable[..., Tensor], inputs: Sequence[Tensor])
     """A function's value and the gradients of its sum. torch.func composes with vmap, no_grad and itself."""
     value, pull = cast(Any, torch.func.vjp(function, *inputs))
     return value, pull(torch.ones_like(value))
+
+
+def _blanked(members: Tensor, spoilt: Tensor, front: int = 0) -> Tensor:
+    """Members with -1 for all of a row that is spoilt; ``front`` axes come before those of the batch."""
+    behind = members.dim() - front - spoilt.dim()
+    return torch.where(spoilt.reshape(*spoilt.shape, *(1 for _ in range(behind))), -1, members)
+
+
+def _over_rows(rows: Tensor, slopes: Tensor, rank: int) -> Tensor:
+    """Marked rows, to be laid over slopes with ``rank`` axes behind the batch; all of them where rows share them."""
+    if slopes.shape[: slopes.dim() - rank] != rows.shape:
+        return rows.any()
+    return rows.reshape(*rows.shape, *(1 for _ in range(rank)))
 
 
 def _or_zero(x: Tensor) -> Tensor:
@@ -403,7 +469,12 @@ def checked_lengths(name: str, lengths: Int[Tensor, "*batch"] | None, most: int)
 
 def can_look_at(x: Shaped[Tensor, "..."]) -> bool:
     """Whether a check may read the numbers of a tensor: not of another device, in torch.compile or in torch.func."""
-    if torch.compiler.is_compiling() or x.device.type != "cpu":
+    return x.device.type == "cpu" and can_branch()
+
+
+def can_branch() -> bool:
+    """Whether what is done next may depend on numbers of a tensor: not in torch.compile or in torch.func."""
+    if torch.compiler.is_compiling():
         return False
     return not torch._C._are_functorch_transforms_active() and torch._C._len_torch_dispatch_stack() == 0
 

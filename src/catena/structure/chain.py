@@ -25,7 +25,6 @@ from catena.structure.base import (
     Structured,
     TopK,
     can_look_at,
-    check_count,
     check_floating,
     check_members,
     checked_lengths,
@@ -33,7 +32,7 @@ from catena.structure.base import (
     uniform_numbers,
 )
 from catena.structure.constraints import ChainConstraint, Impossible, check_possible
-from catena.structure.semirings import Log, Semiring
+from catena.structure.semirings import Semiring
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,23 +192,22 @@ class LinearChain(SemiringProgram):
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not kernels_serve(*self.score_tensors()):
-            return self.total(Log())
+            return self.plain_log_partition()
         from catena.kernels.chain import log_partition
 
         log_z = log_partition(*self._rows())
         return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
 
-    def argmax(self) -> Int[Tensor, "*batch t"]:
+    def _argmax(self) -> Int[Tensor, "*batch t"]:
         if not kernels_serve(*self.score_tensors()):
-            return super().argmax()
+            return super()._argmax()
         from catena.kernels.chain_search import best
 
         return self._in_place(best(*self._rows()))
 
-    def topk(self, k: int) -> TopK:
-        check_count("k", k, 1)
+    def _topk(self, k: int) -> TopK:
         if not kernels_serve(*self.score_tensors()):
-            return super().topk(k)
+            return super()._topk(k)
         from catena.kernels.chain_search import top
 
         tags, found = top(*self._rows(), k)
@@ -217,10 +215,9 @@ class LinearChain(SemiringProgram):
         ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch t"]:
-        check_count("n", n, 0)
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
         if not kernels_serve(*self.score_tensors()):
-            return super().sample(n, generator)
+            return super()._sample(n, generator)
         from catena.kernels.chain_search import sample
 
         rows = self._rows()

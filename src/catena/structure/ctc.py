@@ -27,7 +27,6 @@ from catena.structure.base import (
     Structured,
     TopK,
     can_look_at,
-    check_count,
     check_floating,
     check_members,
     checked_lengths,
@@ -160,7 +159,7 @@ class CTC(SemiringProgram):
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not kernels_serve(self.emissions):
-            return self.total(Log())
+            return self.plain_log_partition()
         from catena.kernels.alignment_ctc import log_partition
 
         return log_partition(*self._rows(), self.blank).reshape(self.batch_shape)
@@ -187,17 +186,16 @@ class CTC(SemiringProgram):
         log_z, pull = cast(Any, torch.func.vjp(lambda x: self._walked(Log(), x), states))
         return pull(torch.ones_like(log_z))[0][..., 1::2]
 
-    def argmax(self) -> Int[Tensor, "*batch t"]:
+    def _argmax(self) -> Int[Tensor, "*batch t"]:
         if not kernels_serve(self.emissions):
-            return super().argmax()
+            return super()._argmax()
         from catena.kernels.alignment_ctc_search import best
 
         return best(*self._rows(), self.blank).reshape(self.emissions.shape[:-1])
 
-    def topk(self, k: int) -> TopK:
-        check_count("k", k, 1)
+    def _topk(self, k: int) -> TopK:
         if not kernels_serve(self.emissions):
-            return super().topk(k)
+            return super()._topk(k)
         from catena.kernels.alignment_ctc_search import top
 
         labels, found = top(*self._rows(), self.blank, k)
@@ -205,10 +203,9 @@ class CTC(SemiringProgram):
         ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch t"]:
-        check_count("n", n, 0)
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
         if not kernels_serve(self.emissions):
-            return super().sample(n, generator)
+            return super()._sample(n, generator)
         from catena.kernels.alignment_ctc_search import sample
 
         rows, t = self._rows(), self.emissions.shape[-2]

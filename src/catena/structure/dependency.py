@@ -26,7 +26,7 @@ from catena.errors import ShapeError
 from catena.numerics import NEVER, log_sum_exp, masked_softmax
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
-from catena.structure.base import Structured, TopK, check_count, check_floating, check_members, checked_lengths
+from catena.structure.base import Structured, TopK, check_floating, check_members, checked_lengths
 from catena.structure.constraints import Impossible, check_possible, forbid
 
 T = TypeVar("T", bound="DependencyTree")
@@ -193,10 +193,9 @@ class DependencyTree(Structured):
         return self._arcs_in_place(self._arc_marginals(*self._rows()))
 
     def max(self) -> Float[Tensor, "*batch"]:
-        return self._added(self.argmax())
+        return self._or_nan(self._added(self.argmax()))
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
-        check_count("n", n, 0)
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "..."]:
         heads = self._sampled_heads(n, generator)
         return heads if self.labels is None else torch.stack((heads, self._sampled_labels(heads, generator)), -1)
 

@@ -21,7 +21,6 @@ from catena.structure.base import (
     SemiringProgram,
     Structured,
     TopK,
-    check_count,
     check_floating,
     check_members,
     checked_lengths,
@@ -42,7 +41,7 @@ from catena.structure.parses import (
     word_column,
 )
 from catena.structure.pcfg import PCFG
-from catena.structure.semirings import Log, Semiring
+from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
 from catena.structure.spans import chart_of_tree, in_preorder, nodes_of, spans_of_width, tree_of_chart
 
@@ -168,7 +167,7 @@ class LowRankPCFG(SemiringProgram):
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not self._kernels_serve():
-            return self.total(Log())
+            return self.plain_log_partition()
         from catena.kernels.pcfg_low_rank import log_partition
 
         log_z = log_partition(*self._rows())
@@ -183,21 +182,20 @@ class LowRankPCFG(SemiringProgram):
         """``[..., i, j, q]`` is the probability of a rule of rank ``q`` over the words ``i`` to ``j``."""
         return self._located().gradients([6])[1][0]
 
-    def argmax(self) -> Int[Tensor, "*batch m 4"]:
+    def _argmax(self) -> Int[Tensor, "*batch m 4"]:
         if not self._kernels_serve():
-            return SemiringProgram.argmax(self._located())
+            return SemiringProgram._argmax(self._located())
         from catena.kernels.pcfg_low_rank_search import best
 
         found = best(*self._rows())
         return found.reshape(*self.batch_shape, *found.shape[1:])
 
-    def topk(self, k: int) -> TopK:
-        return SemiringProgram.topk(self._located(), k)
+    def _topk(self, k: int) -> TopK:
+        return SemiringProgram._topk(self._located(), k)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "k *batch m 4"]:
-        check_count("n", n, 0)
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "k *batch m 4"]:
         if not self._kernels_serve():
-            return SemiringProgram.sample(self._located(), n, generator)
+            return SemiringProgram._sample(self._located(), n, generator)
         from catena.kernels.pcfg_low_rank_search import sample
 
         rows = self._rows()

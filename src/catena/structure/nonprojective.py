@@ -21,7 +21,7 @@ from torch import Tensor
 from catena.kernels.matrix_tree_plain import plain_log_partition, plain_marginals
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import TopK, check_count
+from catena.structure.base import TopK
 from catena.structure.constraints import Impossible
 from catena.structure.dependency import ArcConstraint, DependencyTree
 
@@ -89,15 +89,14 @@ class NonProjectiveTree(DependencyTree):
         pull = torch.func.vjp(arcs, *(cast(Tensor, tensors[i]) for i in wanted))[1]
         return self.log_partition(), pull(chances)
 
-    def argmax(self) -> Int[Tensor, "..."]:
+    def _argmax(self) -> Int[Tensor, "..."]:
         if kernels_serve(*self.score_tensors()):
             from catena.kernels.arborescence import best
         else:
             from catena.structure.nonprojective_search import best
         return self._with_best_labels(self._heads_in_place(best(*self._best_rows(), self.single_root)))
 
-    def topk(self, k: int) -> TopK:
-        check_count("k", k, 1)
+    def _topk(self, k: int) -> TopK:
         if kernels_serve(*self.score_tensors()):
             from catena.kernels.arborescence import top
         else:

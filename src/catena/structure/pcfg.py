@@ -24,7 +24,6 @@ from catena.structure.base import (
     SemiringProgram,
     Structured,
     TopK,
-    check_count,
     check_floating,
     check_members,
     checked_lengths,
@@ -44,7 +43,7 @@ from catena.structure.parses import (
     with_constraint,
     word_column,
 )
-from catena.structure.semirings import Log, Semiring
+from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
 from catena.structure.spans import chart_of_tree, look_up, nodes_of, spans_of_width, tree_of_chart
 
@@ -174,7 +173,7 @@ class PCFG(SemiringProgram):
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not kernels_serve(*self.score_tensors()):
-            return self.total(Log())
+            return self.plain_log_partition()
         from catena.kernels.pcfg import log_partition
 
         log_z = log_partition(*self._rows())
@@ -189,18 +188,17 @@ class PCFG(SemiringProgram):
         """``[..., a, b, c]`` is the expected number of times that the rule is used."""
         return self._spread_over(self.batch_shape).gradients([1])[1][0]
 
-    def argmax(self) -> Int[Tensor, "*batch m 3"]:
+    def _argmax(self) -> Int[Tensor, "*batch m 3"]:
         if not kernels_serve(*self.score_tensors()):
-            return SemiringProgram.argmax(spans_or_zeros(self))
+            return SemiringProgram._argmax(spans_or_zeros(self))
         from catena.kernels.pcfg_search import best
 
         found = best(*self._rows())
         return found.reshape(*self.batch_shape, *found.shape[1:])
 
-    def topk(self, k: int) -> TopK:
-        check_count("k", k, 1)
+    def _topk(self, k: int) -> TopK:
         if not kernels_serve(*self.score_tensors()):
-            return SemiringProgram.topk(spans_or_zeros(self), k)
+            return SemiringProgram._topk(spans_or_zeros(self), k)
         from catena.kernels.pcfg_top import top
 
         spans, found = top(*self._rows(), k)
@@ -208,10 +206,9 @@ class PCFG(SemiringProgram):
         ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "k *batch m 3"]:
-        check_count("n", n, 0)
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "k *batch m 3"]:
         if not kernels_serve(*self.score_tensors()):
-            return SemiringProgram.sample(spans_or_zeros(self), n, generator)
+            return SemiringProgram._sample(spans_or_zeros(self), n, generator)
         from catena.kernels.pcfg_search import sample
 
         rows = self._rows()

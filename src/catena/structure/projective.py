@@ -20,10 +20,10 @@ from torch import Tensor
 
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured, TopK, check_count
+from catena.structure.base import SemiringProgram, Structured, TopK
 from catena.structure.constraints import Impossible
 from catena.structure.dependency import ArcConstraint, DependencyTree
-from catena.structure.semirings import Log, Semiring
+from catena.structure.semirings import Semiring
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,31 +67,30 @@ class ProjectiveTree(DependencyTree, SemiringProgram):
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not kernels_serve(*self.score_tensors()):
-            return self.total(Log())
+            return self.plain_log_partition()
         from catena.kernels.eisner import log_partition
 
         return log_partition(*self._rows(), self.single_root).reshape(self.batch_shape)
 
-    def argmax(self) -> Int[Tensor, "..."]:
+    def _argmax(self) -> Int[Tensor, "..."]:
         if not kernels_serve(*self.score_tensors()):
-            return SemiringProgram.argmax(self)
+            return SemiringProgram._argmax(self)
         from catena.kernels.eisner_search import best
 
         return self._with_best_labels(self._heads_in_place(best(*self._best_rows(), self.single_root)))
 
-    def topk(self, k: int) -> TopK:
-        check_count("k", k, 1)
+    def _topk(self, k: int) -> TopK:
         if not kernels_serve(*self.score_tensors()):
-            return SemiringProgram.topk(self, k)
+            return SemiringProgram._topk(self, k)
         from catena.kernels.eisner_search import top
 
         scores, lengths, which = self._ranked_rows(k)
         return self._top(*top(scores, lengths, self.single_root, k), which)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "..."]:
         if not kernels_serve(*self.score_tensors()):
-            return SemiringProgram.sample(self, n, generator)
-        return DependencyTree.sample(self, n, generator)
+            return SemiringProgram._sample(self, n, generator)
+        return DependencyTree._sample(self, n, generator)
 
     # --- the program ----------------------------------------------------------------------------------------
 

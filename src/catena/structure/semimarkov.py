@@ -21,7 +21,6 @@ from catena.structure.backend import kernels_serve
 from catena.structure.base import (
     SemiringProgram,
     Structured,
-    check_count,
     check_floating,
     check_members,
     checked_lengths,
@@ -30,7 +29,7 @@ from catena.structure.base import (
 )
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.segment_constraints import SegmentConstraint
-from catena.structure.semirings import Log, Semiring
+from catena.structure.semirings import Semiring
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,22 +165,21 @@ class SemiMarkov(SemiringProgram):
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not kernels_serve(*self.score_tensors()):
-            return self.total(Log())
+            return self.plain_log_partition()
         from catena.kernels.semimarkov import log_partition
 
         return log_partition(*self._rows()).reshape(self.batch_shape)
 
-    def argmax(self) -> Int[Tensor, "*batch t 3"]:
+    def _argmax(self) -> Int[Tensor, "*batch t 3"]:
         if not kernels_serve(*self.score_tensors()):
-            return super().argmax()
+            return super()._argmax()
         from catena.kernels.semimarkov_search import best
 
         return best(*self._rows()).reshape(*self.segments.shape[:-2], 3)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch t 3"]:
-        check_count("n", n, 0)
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t 3"]:
         if not kernels_serve(*self.score_tensors()):
-            return super().sample(n, generator)
+            return super()._sample(n, generator)
         from catena.kernels.semimarkov_search import sample
 
         rows = self._rows()

@@ -23,7 +23,6 @@ from catena.structure.base import (
     SemiringProgram,
     Structured,
     TopK,
-    check_count,
     check_floating,
     check_members,
     checked_lengths,
@@ -31,7 +30,7 @@ from catena.structure.base import (
     uniform_numbers,
 )
 from catena.structure.constraints import Impossible, check_possible
-from catena.structure.semirings import Log, Semiring
+from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
 from catena.structure.spans import at_span, chart_of_tree, nodes_of, spans_of_width, tree_of_chart
 
@@ -113,7 +112,7 @@ class SpanTree(SemiringProgram):
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not kernels_serve(self.scores):
-            return self.total(Log())
+            return self.plain_log_partition()
         from catena.kernels.tree import log_partition
 
         log_z = log_partition(*self._rows())
@@ -127,18 +126,17 @@ class SpanTree(SemiringProgram):
 
         return log_partition_and_marginals(*self._rows())[1].reshape(self.scores.shape)
 
-    def argmax(self) -> Int[Tensor, "*batch n 3"]:
+    def _argmax(self) -> Int[Tensor, "*batch n 3"]:
         if not kernels_serve(self.scores):
-            return super().argmax()
+            return super()._argmax()
         from catena.kernels.tree_search import best
 
         found = best(*self._rows())
         return found.reshape(*self.batch_shape, *found.shape[1:])
 
-    def topk(self, k: int) -> TopK:
-        check_count("k", k, 1)
+    def _topk(self, k: int) -> TopK:
         if not kernels_serve(self.scores):
-            return super().topk(k)
+            return super()._topk(k)
         from catena.kernels.tree_search import top
 
         spans, found = top(*self._rows(), k)
@@ -146,10 +144,9 @@ class SpanTree(SemiringProgram):
         ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
         return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch m 3"]:
-        check_count("n", n, 0)
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch m 3"]:
         if not kernels_serve(self.scores):
-            return super().sample(n, generator)
+            return super()._sample(n, generator)
         from catena.kernels.tree_search import sample
 
         scores, lengths = self._rows()

@@ -26,7 +26,7 @@ from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.topology import Array, Topology
 from catena.structure.automaton.value import EPSILON, LOG, Automaton
 from catena.structure.backend import kernels_serve
-from catena.structure.base import Structured, TopK, check_count
+from catena.structure.base import Structured, TopK
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Max, Semiring
 
@@ -146,7 +146,8 @@ class Paths(Structured):
         return self.machine.with_weights(self.weight, initial, final, LOG).over(semiring)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        return total(self.weighted())
+        log_z = total(self.weighted())
+        return torch.where(log_z == torch.inf, torch.nan, log_z)  # as for every score that is no number
 
     def marginals(self) -> Float[Tensor, "*batch arcs"]:
         """``[..., i]`` is how often arc ``i`` is expected."""
@@ -176,11 +177,10 @@ class Paths(Structured):
 
     # --- members --------------------------------------------------------------------------------------------
 
-    def argmax(self) -> Int[Tensor, "*batch t"]:
-        return self.topk(1).members[0]
+    def _argmax(self) -> Int[Tensor, "*batch t"]:
+        return self._topk(1).members[0]
 
-    def topk(self, k: int) -> TopK:
-        check_count("k", k, 1)
+    def _topk(self, k: int) -> TopK:
         search = _best_path if k == 1 and kernels_serve(self.weight) else _best_paths
         found = [search(*row, self.machine.topology, k) for row in self._rows()]
         longest = self._longest(itertools.chain.from_iterable(found))
@@ -191,8 +191,7 @@ class Paths(Structured):
         answer = torch.from_numpy(members).reshape(k, *self.batch_shape, longest).to(self.weight.device)
         return TopK(self.score(answer), answer)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "n *batch t"]:
-        check_count("n", n, 0)
+    def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
         drawn = [_drawn(*row, self.machine.topology, n, generator) for row in self._rows()]
         longest = self._longest(row for paths in drawn for row in paths[:1])
         members = np.full((n, len(drawn), longest), -1, np.int64)
