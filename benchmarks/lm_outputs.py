@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # with a GPU in sight autograd does not survive the forks that measure memory
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
