@@ -111,6 +111,14 @@ def test_several_answers_with_scores_and_alignments(joint: TransducePredictor) -
     assert joint.write(joint.predict(["shat"])[0], "shat", "tsv") == "shat\tS A T"
 
 
+def test_alignments_are_drawn(joint: TransducePredictor) -> None:
+    drawing = joint.picture("shat").svg
+    assert all(f"{a} \u2013 {b}" in drawing for a, b in (("s", "S"), ("h", "S"), ("a", "A"), ("t", "T")))
+    assert joint.sketch("shat") == "sh  a  t\nS   A  T"
+    with pytest.raises(DataError, match="nothing is written for"):
+        joint.sketch("???")
+
+
 def test_a_killed_training_ends_the_same(words: Path, tmp_path: Path) -> None:
     made = config(words, "edit", batches={"batch_size": 32})
 

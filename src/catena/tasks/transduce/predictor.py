@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from catena.data.batches import pad
 from catena.data.files import open_text
 from catena.data.reading import Tally
 from catena.errors import CheckpointError, DataError
+from catena.metrics.text import width
 from catena.registry import did_you_mean
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
 from catena.tasks.transduce.dataset import Cutting, Word, format_of, read_pairs, words_of
@@ -26,6 +27,9 @@ from catena.tasks.transduce.settings import METRICS, TransduceConfig, TransduceD
 from catena.transduction.alphabet import Alphabet
 from catena.transduction.base import Found, Link, Tokens, Transducer
 from catena.transduction.settings import BaselineSettings, EditSettings, JointSettings
+
+if TYPE_CHECKING:
+    from catena.draw.picture import Picture
 
 BLOCK = 256
 SYMBOLS = "symbols.json"
@@ -199,6 +203,31 @@ class TransducePredictor(Predictor):
                 fields.append(" ".join(f"{a.replace(' ', '+') or '_'}|{b.replace(' ', '+') or '_'}" for a, b in links))
             lines.append("\t".join(fields))
         return "\n".join(lines)
+
+    def _best(self, item: str) -> Found:
+        found = self.model.search_all([self.cutting.source(item)])[0]
+        if not found or not found[0].tokens:
+            raise DataError(f"nothing is written for {item!r}, so there is nothing to draw")
+        return found[0]
+
+    def picture(self, item: str, asking: Asking = BEST) -> Picture:
+        """The source above the best target, and which symbols belong together."""
+        from catena.draw.alignment import draw_links
+
+        found, i, j = self._best(item), 0, 0
+        links: list[tuple[int, int]] = []
+        for read, wrote in found.alignment:
+            links += [(a, b) for a in range(i, i + len(read)) for b in range(j, j + len(wrote))]
+            i, j = i + len(read), j + len(wrote)
+        return draw_links(self.cutting.source(item), found.tokens, links)
+
+    def sketch(self, item: str, asking: Asking = BEST) -> str:
+        """The pieces of the source above those of the best target."""
+        pairs = [self._link(link) for link in self._best(item).alignment]
+        rows = [[(a, b)[side] or "_" for a, b in pairs] for side in (0, 1)]
+        wide = [max(width(a), width(b)) for a, b in zip(*rows, strict=True)]
+        lines = ["  ".join(cell + " " * (w - width(cell)) for cell, w in zip(row, wide, strict=True)) for row in rows]
+        return "\n".join(line.rstrip() for line in lines)
 
 
 def load_predictor(folder: Path, device: torch.device) -> TransducePredictor:
