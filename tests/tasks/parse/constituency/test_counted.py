@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from catena.data.readers.brackets import to_text
+from catena.errors import DivergentSumError
 from catena.grammar.files import parse_grammar, read_grammar
 from catena.grammar.parse import Parser
 from catena.grammar.sparse import Beam
@@ -194,6 +195,11 @@ def test_parses_without_number_are_not_counted() -> None:
     found = written("S -> S | 'a'").parsed(("a",), Asking(), (), RNG)
     assert found.parses is None
     assert to_text(found.tree) == "(S a)"
+    several = written("S -> S | 'a'").parsed(("a",), Asking(nbest=3), (), RNG)
+    assert [to_text(answer.tree) for answer in several.answers] == ["(S a)", "(S (S a))", "(S (S (S a)))"]
+    assert several.answers[0].log_probability is None
+    with pytest.raises(DivergentSumError, match="lead from S back to the same"):
+        written("S -> S | 'a'").parsed(("a",), Asking(samples=3), (), RNG)
     assert written("S -> 'a'", count=False).parsed(("a",), Asking(), (), RNG).parses is None
 
 

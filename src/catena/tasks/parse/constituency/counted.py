@@ -74,7 +74,7 @@ class CountedParser(ABC):
         if likely:
             answers = [] if expectation is None else [self._of_most(words, expectation)]
         else:
-            total = charts.log_total(words, given) if whole else None
+            total = self._log_total(words, given) if whole else None
             if asking.samples:
                 parses = charts.samples(words, asking.samples, rng, given)
             else:
@@ -90,6 +90,12 @@ class CountedParser(ABC):
             self._count(words) if not given else None,
             scored=asking.scores,
         )
+
+    def _log_total(self, words: Words, given: Fixed) -> float | None:
+        try:
+            return self.charts.log_total(words, given)
+        except DivergentSumError:  # the best have an order, if no probabilities
+            return None
 
     def _of_most(self, words: Words, expectation: Expectation) -> Answer:
         return Answer(self.charts.tree_of_most(words, expectation, self.settings.price, self.top))
