@@ -28,7 +28,7 @@ from catena.grammar.recall import expected_brackets, stacked
 from catena.grammar.sparse import Bars, Beam, best_parse, expected, fill_quickly, sampled_parse
 from catena.tasks.parse.constituency.answers import Answer, Confidence
 from catena.tasks.parse.constituency.constraints import Given, crossed
-from catena.tasks.parse.constituency.trees import Phrase, tree_of
+from catena.tasks.parse.constituency.trees import UNKNOWN_TAG, Phrase, tree_of
 
 Words = tuple[str, ...]
 Fixed = tuple[Given, ...]
@@ -214,7 +214,7 @@ def most_likely_tags(parser: ChartParser, words: Words) -> list[str]:
     for word in words:
         best = max(parser.parser.leaves(closed, word), key=lambda leaf: leaf.log_weight, default=None)
         labels = parser.by_symbol.get(closed.binary.symbols[best.left], ()) if best is not None else ()
-        tags.append(labels[-1] if labels else "X")
+        tags.append(labels[-1] if labels else UNKNOWN_TAG)
     return tags
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -126,10 +125,3 @@ def _described(bank: Treebank) -> Iterator[str]:
         if trees:
             lengths = [len(tree.words()) for tree in trees]
             yield f"{part}: {len(trees):,} trees, {sum(lengths):,} words, {max(lengths):,} at most"
-
-
-def words_share_unknown(train: Sequence[Tree], others: Sequence[Tree]) -> float:
-    """The share of words of some trees that the others do not have."""
-    known = {word for tree in train for word in tree.words()}
-    counts = Counter(word in known for tree in others for word in tree.words())
-    return counts[False] / counts.total() if counts else 0.0

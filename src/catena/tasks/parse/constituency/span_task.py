@@ -46,7 +46,7 @@ from catena.tasks.words.pretrained import groups_of
 from catena.tasks.words.sentences import Sentence
 from catena.training.task import EpochPlan, Evaluation, LossOutput
 
-CHAINS, TAGS = "phrases.json", "tags.json"
+CHAINS, TAGS, TOP = "phrases.json", "tags.json", "top.txt"
 SPANS_AT_ONCE = 400_000
 """Spans that are scored together when trees are predicted."""
 SAMPLES = 3
@@ -212,15 +212,15 @@ class _Epoch(EpochPlan):
 
 
 def save_names(names: Names, folder: Path) -> None:
-    """Write the names of labels and tags; the label on top comes first among the chains' own file."""
+    """Write the names of labels and tags, and the label for the top."""
     names.chains.save(folder / CHAINS)
     names.tags.save(folder / TAGS)
-    (folder / "top.txt").write_text(names.top + "\n", encoding="utf-8")
+    (folder / TOP).write_text(names.top + "\n", encoding="utf-8")
 
 
 def load_names(folder: Path) -> Names:
     """Read what :func:`save_names` wrote."""
-    top = (folder / "top.txt").read_text(encoding="utf-8").strip()
+    top = (folder / TOP).read_text(encoding="utf-8").strip()
     return Names(Labels.load(folder / CHAINS), Labels.load(folder / TAGS), top)
 
 

@@ -15,6 +15,7 @@ T = TypeVar("T")
 NO_PARSE = "NOPARSE"
 """The label on top of a flat tree that stands in for a parse that was not found."""
 UNKNOWN_TAG = "X"
+"""The tag of a word that no rule rewrites to."""
 
 
 class Phrase(NamedTuple):
