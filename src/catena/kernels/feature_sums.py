@@ -32,6 +32,10 @@ SUM_LEAST, TOTAL_LEAST, MOST = LIMITS[np.dtype(np.float64)]
 BOTH_WAYS = 2
 
 
+# Places below are unsigned: of a signed one the compiler asks each time whether it counts from the end, and vector
+# instructions are out of the question.
+
+
 @inlined()
 def score_token(
     i: int, token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, weights: Any, r: int, t: int, scores: Any
@@ -41,13 +45,13 @@ def score_token(
     for q in range(k):
         scores[r, t, q] = 0.0
     for j in range(token_first[i], token_first[i + 1]):
-        low, high = pair_first[ids[j]], pair_first[ids[j] + 1]
-        if high - low == k:  # every tag has a weight, in order
-            for q in range(k):
+        low, high = np.uint64(pair_first[ids[j]]), np.uint64(pair_first[ids[j] + 1])
+        if high - low == np.uint64(k):  # every tag has a weight, in order
+            for q in range(np.uint64(k)):
                 scores[r, t, q] += weights[low + q]
         else:
             for p in range(low, high):
-                scores[r, t, pair_tag[p]] += weights[p]
+                scores[r, t, np.uint32(pair_tag[p])] += weights[p]
 
 
 @inlined()
@@ -57,13 +61,13 @@ def spread_token(
     """Add ``chances[r, t]`` to the counts of token ``i``'s features."""
     k = chances.shape[2]
     for j in range(token_first[i], token_first[i + 1]):
-        low, high = pair_first[ids[j]], pair_first[ids[j] + 1]
-        if high - low == k:
-            for q in range(k):
+        low, high = np.uint64(pair_first[ids[j]]), np.uint64(pair_first[ids[j] + 1])
+        if high - low == np.uint64(k):
+            for q in range(np.uint64(k)):
                 counts[low + q] += chances[r, t, q]
         else:
             for p in range(low, high):
-                counts[p] += chances[r, t, pair_tag[p]]
+                counts[p] += chances[r, t, np.uint32(pair_tag[p])]
 
 
 @inlined()

@@ -164,6 +164,32 @@ def test_features_have_weights_for_the_tags_they_are_seen_with() -> None:
     assert layout.size == len(layout.in_use) == 3 + 9 + 6
 
 
+def test_a_row_of_weights_for_all_tags_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Feature 0 is seen with four of nine tags, feature 1 with two."""
+    tags = np.array([0, 3, 8, 5, 0, 7], np.int32)
+    ids = np.array([0, 0, 1, 0, 0, 1, 1], np.int32)
+    data = FeatureIds(ids, np.array([0, 1, 3, 4, 5, 6, 7]), np.array([0, 4, 6]))
+
+    def made() -> Layout:
+        return layout_of(data, tags, 2, 9, all_tags=False, transitions="all", edges=True)
+
+    rows = made()
+    assert rows.pair_first.tolist() == [0, 9, 12]
+    assert rows.pair_tag.tolist() == [*range(9), 0, 3, 7]
+    assert np.flatnonzero(rows.in_use[:9]).tolist() == [0, 3, 5, 8]
+    monkeypatch.setattr("catena.tasks.tag.features.weights.WORTH_A_ROW", 10)
+    plain = made()
+    assert plain.pair_first.tolist() == [0, 4, 7]
+    assert plain.pair_tag.tolist() == [0, 3, 5, 8, 0, 3, 7]
+    vector = np.random.default_rng(0).normal(size=plain.size)
+    wide = np.zeros(rows.size)
+    wide[rows.in_use] = vector
+    one, two = Likelihood(data, tags, plain, l2=0.5)(vector), Likelihood(data, tags, rows, l2=0.5)(wide)
+    assert one[0] == pytest.approx(two[0])
+    assert one[1] == pytest.approx(two[1][rows.in_use])
+    assert (two[1][~rows.in_use] == 0).all()
+
+
 def test_every_sentence_is_in_one_shard() -> None:
     problem = Problem(0)
     shards = shards_of(problem.data, np.arange(7), 3)

@@ -124,10 +124,8 @@ class FeatureCandidate(Candidate):
         return judged(scorer, sentences, self.config.evaluation.tokens_at_once)
 
     def summary(self) -> tuple[str, ...]:
-        pairs = (
-            f"{self.layout.pairs:,} with tags" if self.settings.all_tags else f"{self.layout.pairs:,} seen with tags"
-        )
-        return (*self.data.lines, f"{len(self.dictionary):,} features, {pairs}")
+        pairs, how = int(self.layout.in_use[: self.layout.pairs].sum()), "" if self.settings.all_tags else " seen"
+        return (*self.data.lines, f"{len(self.dictionary):,} features, {pairs:,}{how} with tags")
 
     def size(self) -> int:
         return int(self.layout.in_use.sum())

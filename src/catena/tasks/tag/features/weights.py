@@ -14,6 +14,9 @@ from jaxtyping import Bool, Float64, Int32, Int64
 from catena.kernels.feature_sums import seen_pairs
 from catena.tasks.tag.features.dictionary import FeatureIds
 
+WORTH_A_ROW = 8
+"""With so many tags, a feature that is seen with more than a third of them has a row for all."""
+
 
 @dataclass(frozen=True, eq=False)
 class Layout:
@@ -94,19 +97,42 @@ def layout_of(
         pair_first = np.concatenate(([0], np.cumsum(np.where(of_pairs, k * k, k)))).astype(np.int64)
         ranges = [np.arange(k, dtype=np.int32), np.arange(k, k + k * k, dtype=np.int32)]
         pair_tag = np.concatenate([ranges[0][:0], *(ranges[int(both)] for both in of_pairs)])
+        learnt = np.ones(len(pair_tag), bool)
     else:
         pairs = np.empty(len(data.ids), np.int64)
         seen_pairs(data.token_first, data.ids, tags, data.first, k, of_pairs, pairs)
         known = np.unique(pairs)
         owners, found = np.divmod(known[known >= 0], k + k * k)
-        pair_first = np.searchsorted(owners, np.arange(features + 1)).astype(np.int64)
-        pair_tag = found.astype(np.int32)
+        pair_first, pair_tag, learnt = _padded(owners, found, features, k, of_pairs)
     in_use = np.concatenate((
-        np.ones(len(pair_tag), bool),
+        learnt,
         moves_in_use(data.first, tags, k, transitions).ravel(),
         np.full(2 * k, edges),
     ))  # fmt: skip
     return Layout(k, pair_first, pair_tag, in_use, stepped)
+
+
+def _padded(
+    owners: Int64[np.ndarray, " p"],
+    tags: Int64[np.ndarray, " p"],
+    features: int,
+    k: int,
+    of_pairs: Bool[np.ndarray, " f"],
+) -> tuple[Int64[np.ndarray, " f1"], Int32[np.ndarray, " q"], Bool[np.ndarray, " q"]]:
+    """Where the weights of each feature begin, their tags, and which are learnt, of features with the tags they have.
+
+    A feature with many of the tags is given all of them, in order: adding up rows is quicker than adding one by one.
+    """
+    counts = np.bincount(owners, minlength=features)
+    whole = (counts > k // 3) & (counts < k) & ~of_pairs & (k >= WORTH_A_ROW)
+    first = np.concatenate(([0], np.cumsum(np.where(whole, k, counts)))).astype(np.int64)
+    owner = np.repeat(np.arange(features), np.diff(first))
+    in_row = whole[owner]
+    pair_tag, learnt = (np.arange(len(owner)) - first[owner]).astype(np.int32), ~in_row
+    pair_tag[~in_row] = tags[~whole[owners]]
+    seen = whole[owners]
+    learnt[first[owners[seen]] + tags[seen]] = True
+    return first, pair_tag, learnt
 
 
 def moves_in_use(
