@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from catena.errors import DataError
 from catena.tasks.tag.features.dictionary import FeatureIds
 from catena.tasks.tag.features.likelihood import Likelihood, expectations, shards_of
 from catena.tasks.tag.features.weights import Layout, layout_of, pair_counts
-from tests.oracle.feature_tagger import crf_loss, local_loss
+from tests.oracle.feature_tagger import crf_loss, local_loss, path_score
 
 K, FEATURES = 3, 7
 
@@ -145,6 +146,24 @@ def test_scores_that_floats_cannot_take_the_exponential_of_are_summed_all_the_sa
     found = expectations(small.data, small.tags, small.layout, vector[: small.layout.size], "crf", [np.array([0])])
     assert small.layout.transitions(found.counts).sum() == pytest.approx(2.0)
     assert small.layout.start(found.counts).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("of_pairs", [False, True])
+def test_of_scores_that_far_apart_the_best_tags_alone_are_expected(of_pairs: bool) -> None:
+    ends = set()
+    for seed in range(6):
+        problem = Problem(seed, lengths=(3,), of_pairs=of_pairs)
+        vector, layout = 900 * problem.vector, problem.layout
+        moves, start, end = (part(vector).tolist() for part in (layout.transitions, layout.start, layout.end))
+        scores = problem.sentences(vector)[0][1]
+        paths = itertools.product(range(K), repeat=3)
+        best = max(paths, key=lambda path: path_score(path, scores, moves, start, end))
+        found = expectations(problem.data, problem.tags, layout, vector, "crf", [np.array([0])]).counts
+        assert layout.start(found) == pytest.approx(np.eye(K)[best[0]], abs=1e-6)
+        assert layout.end(found) == pytest.approx(np.eye(K)[best[-1]], abs=1e-6)
+        assert layout.transitions(found)[best[0], best[1]] >= 1 - 1e-6
+        ends.add(best[0] == best[-1])
+    assert False in ends, "first and last tags differ somewhere"
 
 
 def test_pairs_of_tags_are_counted_inside_sentences() -> None:
