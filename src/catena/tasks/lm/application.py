@@ -16,10 +16,9 @@ from catena.tasks.application import Predictor, Trained
 from catena.tasks.lm.auto import fit_to_time
 from catena.tasks.lm.dataset import Dataset, prepare
 from catena.tasks.lm.encoding import load_encoding
-from catena.tasks.lm.mixture import encoding_of, load_mixture, train_mixture
+from catena.tasks.lm.mixture import encoding_of, load_predictor, train_mixture
 from catena.tasks.lm.model import new_network
 from catena.tasks.lm.ngram import train_ngram
-from catena.tasks.lm.predictor import load_predictor
 from catena.tasks.lm.settings import LmConfig, MixtureSettings
 from catena.tasks.lm.task import LmTask, MaskedTask, NextTokenTask
 from catena.tasks.looped import LoopedApplication, same_make
@@ -72,4 +71,4 @@ class LmApplication(LoopedApplication[LmConfig, Dataset]):
         return fit_to_time(config)
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
-        return load_mixture(folder) or load_predictor(folder, choose_device(device))
+        return load_predictor(folder, choose_device(device))

@@ -22,7 +22,7 @@ from catena.tasks.fitted import Fitted, Fitting
 from catena.tasks.lm.dataset import Dataset
 from catena.tasks.lm.encoding import LmEncoding, load_encoding
 from catena.tasks.lm.ngram import CPU
-from catena.tasks.lm.predictor import LmPredictor, load_predictor
+from catena.tasks.lm.predictor import LmPredictor, predictor_of
 from catena.tasks.lm.scoring import judge
 from catena.tasks.lm.settings import METRICS, WHAT_NEXT, LmConfig, MixtureSettings
 from catena.training.report import Reporter
@@ -82,21 +82,20 @@ def train_mixture(config: LmConfig, data: Dataset, run: RunFolder, reporter: Rep
     return fitting.keep(Fitted(scores, METRICS[0], save, data.train.tokens, test), WHAT_NEXT)
 
 
-def load_mixture(folder: Path) -> LmPredictor | None:
-    """Read a mixture from a run folder or a checkpoint folder; None where the model is another."""
-    place = open_checkpoint(folder).folder
-    config = configs.load(LmConfig, place / CONFIG)
+def load_predictor(folder: Path, device: torch.device) -> LmPredictor:
+    """Read a trained language model, a mixture or another, from a run folder or a checkpoint folder."""
+    checkpoint = open_checkpoint(folder)
+    config = configs.load(LmConfig, checkpoint.folder / CONFIG)
     if not isinstance(config.model, MixtureSettings):
-        return None
-    encoding = load_encoding(place, config.data.unit)
-    models = _models([place / PARTS / str(i) for i in range(len(config.model.runs))], encoding, config.model)
+        return predictor_of(checkpoint, config, device)
+    encoding = load_encoding(checkpoint.folder, config.data.unit)
+    parts = [checkpoint.folder / PARTS / str(i) for i in range(len(config.model.runs))]
+    models = _models(parts, encoding, config.model)
     return LmPredictor(config, encoding, LinearMixture(models, config.model.weights), CPU)
 
 
 def _models(folders: list[Path], encoding: LmEncoding, settings: MixtureSettings) -> list[LanguageModel[Any]]:
-    models: list[LanguageModel[Any]] = [
-        (load_mixture(folder) or load_predictor(folder, CPU)).stepper for folder in folders
-    ]
+    models: list[LanguageModel[Any]] = [load_predictor(folder, CPU).stepper for folder in folders]
     if settings.cache:
         models.append(CacheModel(encoding.vocabulary, settings.cache, settings.cache_decay))
     return models

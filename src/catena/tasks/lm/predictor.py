@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from catena import config as configs
-from catena.checkpoint import CONFIG, open_checkpoint
+from catena.checkpoint import Checkpoint
 from catena.data.corpus import Corpus
 from catena.data.vocabulary import UNK
 from catena.errors import CatenaError, DataError
@@ -251,10 +250,8 @@ def measure_of(metric: str) -> Measure:
     return Measure(metric, statistics, score)
 
 
-def load_predictor(folder: Path, device: torch.device) -> LmPredictor:
-    """Read a trained language model from a run folder or a checkpoint folder."""
-    checkpoint = open_checkpoint(folder)
-    config = configs.load(LmConfig, checkpoint.folder / CONFIG)
+def predictor_of(checkpoint: Checkpoint, config: LmConfig, device: torch.device) -> LmPredictor:
+    """The counted model or the network of a checkpoint."""
     encoding = load_encoding(checkpoint.folder, config.data.unit)
     if not config.is_neural:
         return LmPredictor(config, encoding, load_ngram(checkpoint.folder), device)
