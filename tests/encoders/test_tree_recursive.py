@@ -22,7 +22,8 @@ D, RANK = 3, 2
 
 def numbers(encoder: TreeEncoder) -> dict[str, np.ndarray]:
     names = {"weight": "W", "bias": "bias", "tensor": "V", "weight_matrices": "WM"}
-    return {names[name]: p.detach().numpy() for name, p in encoder.named_parameters()}
+    found = {names[name]: p.detach().numpy() for name, p in encoder.named_parameters()}
+    return found | ({"V": found["V"] / (2 * D)} if "V" in found else {})  # the parameter is 2d V
 
 
 def leaf(encoder: TreeEncoder, x: np.ndarray) -> object:
