@@ -208,6 +208,19 @@ def test_files_of_other_kinds(tagger: TagPredictor, tmp_path: Path) -> None:
         list(tagger.read_inputs(path, Reading(format="csv")))
 
 
+def test_standard_input_holds_texts_or_words_in_lines(tagger: TagPredictor, pos_tagger: TagPredictor) -> None:
+    assert list(tagger.items_of_lines(iter(["Anna saw", "", "Bob"]))) == ["Anna saw", "", "Bob"]
+    lines = ["# a comment", "Anna\tx", "saw\tx", "", "", "Bob\tx"]
+    items = list(tagger.items_of_lines(iter(lines)))
+    assert [item.sentence.words for item in items] == [("Anna", "saw"), ("Bob",)]
+    assert tagger.write(tagger.predict(items)[0], items[0], "conll").splitlines()[0] == "# a comment"
+    (first, second) = pos_tagger.items_of_lines(iter(CONLLU.splitlines()))
+    assert first.sentence.words == ("Dogs", "ran")
+    assert second.sentence.words == ("did", "n't")
+    with pytest.raises(FormatError, match="line 2 of standard input has 1 fields, where the sentence has 2"):
+        list(tagger.items_of_lines(iter(["Anna\tx", "saw"])))
+
+
 def test_a_file_with_tags_is_scored_and_new_tags_count_as_errors(tagger: TagPredictor, tmp_path: Path) -> None:
     path = write(tmp_path / "test.conll", [*SENTENCES, "Anna/B-NEW saw/O"], times=1)
     report = tagger.evaluate(path)

@@ -56,7 +56,7 @@ def make(kind: type[ChainStructure], constrained: bool, *more: float) -> ChainSt
     structure = kind(D, K, rules() if constrained else None, *more).double()
     for parameter in structure.parameters():
         torch.nn.init.normal_(parameter)
-    return structure
+    return structure.requires_grad_(False)
 
 
 def states() -> Tensor:
@@ -90,7 +90,7 @@ def test_a_crf_learns_the_likelihood_of_all_that_the_known_tags_leave_open(tags:
 @pytest.mark.parametrize("tags", [WHOLE, HOLES])
 def test_a_softmax_learns_each_known_tag_by_itself(tags: Tensor) -> None:
     torch.manual_seed(7)
-    structure, h = Softmax(D, K, rules()).double(), states()
+    structure, h = Softmax(D, K, rules()).double().requires_grad_(False), states()
     for loss, one, (_, known) in zip(structure.losses(h, tags, LENGTHS), h, rows(tags), strict=True):
         expected = 0.0
         for x, q in zip(one, known, strict=False):
@@ -230,7 +230,7 @@ def test_segments_are_learnt_by_their_likelihood(own: Dialect, names: tuple[str,
     torch.manual_seed(4)
     m, kinds = 3, SegmentKinds(names, own)
     assert kinds.labels == ["A", "B", None]
-    structure = SemiMarkovStructure(D, kinds, m).double()
+    structure = SemiMarkovStructure(D, kinds, m).double().requires_grad_(False)
     for parameter in structure.parameters():
         torch.nn.init.normal_(parameter)
     known = [one.split() for one in sentences]

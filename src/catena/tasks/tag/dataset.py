@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from catena.data.examples import Columns, ConlluSentence, Place, Text
+from catena.data.examples import Columns, ConlluRow, ConlluSentence, Place, Text
 from catena.data.readers.table import FORMATS
 from catena.data.reading import Tally
 from catena.data.recognise import Recognised, recognise
@@ -105,7 +106,7 @@ def read_tagged(
         one = (
             _from_text(data, example, tagged)
             if isinstance(example, Text)
-            else _from_rows(data, columns, example, tagged)
+            else from_rows(data, columns, example, tagged)
         )
         if len(one.sentence):
             yield one
@@ -115,7 +116,8 @@ def read_tagged(
             yield one
 
 
-def _from_rows(data: TagData, columns: Sequence[str], example: Columns | ConlluSentence, tagged: bool) -> Tagged:
+def from_rows(data: TagData, columns: Sequence[str], example: Columns | ConlluSentence, tagged: bool) -> Tagged:
+    """A sentence whose words stand in rows, with its tags if they are to be read."""
     sentence = sentence_of(example, columns, None if isinstance(example, ConlluSentence) else data.text_column)
     if not tagged:
         return Tagged(sentence, (), example.place, example)
@@ -125,6 +127,29 @@ def _from_rows(data: TagData, columns: Sequence[str], example: Columns | ConlluS
         )
     name = data.label_column or ("upos" if isinstance(example, ConlluSentence) else "-1")
     return Tagged(sentence, field_of(example, name), example.place, example)
+
+
+def blocks_of_lines(lines: Iterable[str]) -> Iterator[Columns | ConlluSentence]:
+    """The sentences of tab-separated lines, which blank lines part: CoNLL-U where there are ten fields."""
+    rows: list[tuple[str, ...]] = []
+    comments: list[str] = []
+    number = 0
+    for number, line in enumerate(chain(lines, [""]), start=1):
+        if line.startswith("#") and not rows and "\t" not in line:
+            comments.append(line)
+        elif line.strip():
+            rows.append(tuple(line.split("\t")))
+            if len(rows[-1]) != len(rows[0]):
+                raise FormatError(
+                    f"line {number} of standard input has {len(rows[-1])} fields, where the sentence has {len(rows[0])}"
+                )
+        elif rows:
+            place = Place("standard input", number - len(rows))
+            if len(rows[0]) == len(ConlluRow._fields):
+                yield ConlluSentence(tuple(ConlluRow(*row) for row in rows), tuple(comments), place)
+            else:
+                yield Columns(tuple(rows), place, tuple(comments))
+            rows, comments = [], []
 
 
 def _from_text(data: TagData, example: Text, tagged: bool) -> Tagged:

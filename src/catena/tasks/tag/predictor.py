@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from catena.errors import DataError, FormatError, ImpossibleError
 from catena.metrics.text import table_lines
 from catena.randomness import Randomness
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
-from catena.tasks.tag.dataset import SENTENCES, Tagged, read_tagged, seen_format
+from catena.tasks.tag.dataset import SENTENCES, Tagged, blocks_of_lines, from_rows, read_tagged, seen_format
 from catena.tasks.tag.distribution import TagDistribution, own_spans
 from catena.tasks.tag.prediction import (
     FoundSpan,
@@ -40,6 +40,8 @@ BLOCK_SENTENCES, BLOCK_WORDS = 1024, 65_536
 """Sentences and words that are read and tagged together in a stream."""
 OPEN = ("_", "?")
 """What stands in a file of given tags where none is given."""
+HEAD = 20
+"""Lines of standard input that are looked at to tell words in lines from texts."""
 DRAWN = 40
 """Words of a sentence that a picture shows at most."""
 
@@ -214,6 +216,21 @@ class TagPredictor(Predictor):
             yield from (text.text for text in _lines(path, reading.encoding))
         else:
             raise FormatError(f"--input-format is {format!r}, and a tagger reads text, columns or conllu")
+
+    def items_of_lines(self, lines: Iterator[str]) -> Iterator[Any]:
+        """Each line is a text, unless the first ones have tabs: then words stand in lines of their own."""
+        first = list(islice(lines, 1))
+        while first and (not first[-1].strip() or first[-1].startswith("#")) and len(first) < HEAD:
+            found = list(islice(lines, 1))
+            if not found:
+                break
+            first += found
+        if not any("\t" in line for line in first) or self.config.data.segment:
+            yield from chain(first, lines)
+            return
+        data, columns = self.config.data, self.config.model.columns
+        for example in blocks_of_lines(chain(first, lines)):
+            yield from_rows(data, columns, example, tagged=False)
 
     def judge(self, path: Path, reading: Reading = AS_TRAINED) -> Judged:
         """Tag a file that has the right tags."""
