@@ -48,15 +48,18 @@ def test_the_likelihood_never_falls(moves: Moves) -> None:
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_the_best_segmentation_is_the_best_of_all(penalty: float) -> None:
-    moves = Moves(both=True)
-    aligner = Aligner(Pairs.of(PAIRS), moves)
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 5, (40, 2)).tolist()
+    pairs = [*PAIRS, *((rng.integers(1, 4, n).tolist(), rng.integers(1, 4, m).tolist()) for n, m in sizes)]
+    moves = Moves(both=True, insertions=True)
+    aligner = Aligner(Pairs.of(pairs), moves)
     aligner.step()
     log_probs = {unit: float(aligner.log_probs[place]) for place, unit in aligner.units().items()}
 
     def score(way: list) -> float:
         return math.fsum(log_probs.get(u, -math.inf) * max(len(u[0]), len(u[1])) ** penalty for u in way)
 
-    for (x, y), found in zip(PAIRS, aligner.best(penalty), strict=True):
+    for (x, y), found in zip(pairs, aligner.best(penalty), strict=True):
         ways = list(segmentations(x, y, moves.pairs()))
         assert found in ways
         assert score(found) == pytest.approx(max(score(way) for way in ways), abs=1e-12)
