@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.kernels.few_rows import FEW, FewRows
+from catena.kernels.few_rows import FEW, MOST, FewRows
 
 
 @settings(deadline=None, max_examples=60)
@@ -58,3 +58,4 @@ def test_what_it_suits() -> None:
         assert FewRows.suits(x, weight)
         assert not FewRows.suits(x.double(), weight.double())
         assert not FewRows.suits(torch.randn(FEW + 1, 3), weight)
+        assert not FewRows.suits(x, torch.empty(1).expand(MOST // 3 + 1, 3))

@@ -16,6 +16,9 @@ from catena.kernels.threads import in_row_blocks
 FEW = 64
 """Rows up to which products are faster so than in libraries that are made for many."""
 
+MOST = 2**25
+"""Numbers of a matrix up to which a copy is kept."""
+
 
 class FewRows:
     """x wᵀ for a matrix ``d_out d_in``."""
@@ -34,6 +37,7 @@ class FewRows:
             and x.device.type == weight.device.type == "cpu"
             and not torch.is_grad_enabled()
             and len(x) <= FEW
+            and weight.numel() <= MOST
         )
 
     def is_current(self, weight: Float[Tensor, "d_out d_in"]) -> bool:

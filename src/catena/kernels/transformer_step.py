@@ -112,13 +112,13 @@ def _step(
         if pre:
             _normalise(here, norm[0], norm[1], eps[layer, 0], seen)
         else:
-            seen[:] = here
+            _copy(here, seen)
         _map(seen, heads[layer], heads_bias[layer], projected)
         if turns.shape[0]:
             for r in range(n):
-                _turn(projected[r, : (n_heads + n_kv_heads) * d_head], turns[low + r])
+                _turn(projected[r], (n_heads + n_kv_heads) * d_head, turns[low + r])
         for r in range(n):
-            _remember(projected[r, n_heads * d_head :], cache[layer, 0, low + r], cache[layer, 1, low + r], used - 1)
+            _remember(projected[r], n_heads, cache[layer, 0, low + r], cache[layer, 1, low + r], used - 1)
             _look(
                 projected[r], cache[layer, 0, low + r], cache[layer, 1, low + r], begins[low + r], used, n_heads,
                 scores, found[r],
@@ -129,21 +129,29 @@ def _step(
             _normalise(here, norm[2], norm[3], eps[layer, 1], seen)
         else:
             _normalise(here, norm[0], norm[1], eps[layer, 0], seen)
-            here[:] = seen
+            _copy(seen, here)
         _map(seen, rise[layer], rise_bias[layer], fed)
         _activate(fed, activation, tail)
         _map(fed, fall[layer], fall_bias[layer], added)
         _add(added, here)
         if not pre:
             _normalise(here, norm[2], norm[3], eps[layer, 1], seen)
-            here[:] = seen
+            _copy(seen, here)
 
 
 @called()
 def _map(x: Any, panels: Any, bias: Any, y: Any) -> None:
     for r in range(y.shape[0]):
-        y[r] = bias
+        for j in range(y.shape[1]):
+            y[r, j] = bias[j]
     add_product(x, panels, y, 0, panels.shape[0])
+
+
+@called()
+def _copy(x: Any, y: Any) -> None:
+    for r in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            y[r, j] = x[r, j]
 
 
 @called()
@@ -170,10 +178,10 @@ def _normalise(x: Any, weight: Any, bias: Any, eps: Any, y: Any) -> None:
 
 
 @called()
-def _turn(heads: Any, turns: Any) -> None:
-    """Turn every pair of neighbouring features by the angle of its place in a head."""
+def _turn(heads: Any, until: Any, turns: Any) -> None:
+    """Turn every pair of neighbouring features, up to that of the values, by the angle of its place in a head."""
     half = turns.shape[0] // 2
-    for first in range(0, heads.shape[0], 2 * half):
+    for first in range(0, until, 2 * half):
         for j in range(half):
             even, odd = heads[first + 2 * j], heads[first + 2 * j + 1]
             sine, cosine = turns[j], turns[half + j]
@@ -182,13 +190,13 @@ def _turn(heads: Any, turns: Any) -> None:
 
 
 @called()
-def _remember(made: Any, keys: Any, values: Any, slot: Any) -> None:
-    """Write the keys and values of a position into its slot."""
+def _remember(made: Any, n_heads: Any, keys: Any, values: Any, slot: Any) -> None:
+    """Write the keys and values of a position, which stand behind its queries, into its slot."""
     n_kv_heads, _, d_head = keys.shape
     for g in range(n_kv_heads):
         for j in range(d_head):
-            keys[g, slot, j] = made[g * d_head + j]
-            values[g, slot, j] = made[(n_kv_heads + g) * d_head + j]
+            keys[g, slot, j] = made[(n_heads + g) * d_head + j]
+            values[g, slot, j] = made[(n_heads + n_kv_heads + g) * d_head + j]
 
 
 @called(SUMS)
@@ -204,7 +212,8 @@ def _look(queries: Any, keys: Any, values: Any, begin: Any, used: Any, n_heads: 
         query = queries[h * d_head : (h + 1) * d_head]
         key, value = keys[h * n_kv_heads // n_heads], values[h * n_kv_heads // n_heads]
         here = found[h * d_head : (h + 1) * d_head]
-        here[:] = ZERO
+        for j in range(d_head):
+            here[j] = ZERO
         _score(query, key, begin, used, room * d_head, scores)
         most = scores[begin]
         for s in range(begin, used):
