@@ -108,6 +108,31 @@ def test_the_objective_falls_at_every_step(l1: float) -> None:
     assert all(b <= a for a, b in itertools.pairwise(values))
 
 
+def test_directions_are_those_of_the_matrix_that_the_memory_stands_for() -> None:
+    """H = (I - s yᵀ/sᵀy) H (I - y sᵀ/sᵀy) + s sᵀ/sᵀy for each step s and change y (Nocedal & Wright 2006, 6.17)."""
+    search = QuasiNewton(rosenbrock, np.array([-1.2, 1.0, 0.5, 2.0]), memory=3)
+    for _ in range(7):
+        search.step()
+    assert len(search.moves) == 3
+    s, y = search.moves[-1], search.changes[-1]
+    matrix = np.eye(4) * (s @ y) / (y @ y)
+    for s, y in zip(search.moves, search.changes, strict=True):
+        left = np.eye(4) - np.outer(s, y) / (s @ y)
+        matrix = left @ matrix @ left.T + np.outer(s, s) / (s @ y)
+    slope = np.array([1.0, -2.0, 0.5, 3.0])
+    assert search._direction(slope) == pytest.approx(-matrix @ slope)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_absolute_values_no_weight_moves_up_its_slope(seed: int) -> None:
+    search = QuasiNewton(logistic(seed), np.zeros(12), l1=1.0)
+    for _ in range(12):
+        point, slope = search.point, search.slope
+        if not search.step():
+            break
+        assert ((search.point - point) * slope <= 1e-15).all()
+
+
 @pytest.mark.parametrize("l1", [0.0, 1.0])
 def test_restored_it_goes_on_bit_for_bit(l1: float) -> None:
     whole = QuasiNewton(logistic(6), np.zeros(12), l1=l1)

@@ -34,6 +34,14 @@ def test_frequent_words_are_symbols_and_the_others_have_looks() -> None:
     assert named == ["the", "<x -ng>", "<x>", "<word>", "<word>"]
 
 
+def test_frequent_words_do_not_speak_for_the_looks_of_rare_ones() -> None:
+    frequent = [("baking", "baking")] * 5
+    assert Symbols.count(frequent, 2, "endings").looks == ("<word>",)
+    often = [(word, word) for word in ("taking", "making", "waking", "raking", "faking")]
+    assert Symbols.count(often, 2, "endings").looks == ("<word>",)
+    assert Symbols.count(often, 3, "endings").looks == ("<x -ng>", "<x>", "<word>")
+
+
 def test_symbols_come_back_from_a_file(tmp_path: Path) -> None:
     symbols = Symbols.count(TEXT, 2, "shapes")
     symbols.save(tmp_path)
