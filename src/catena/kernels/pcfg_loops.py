@@ -20,18 +20,33 @@ from numba import njit
 from catena.kernels.compiled import SUMS, compiled
 from catena.kernels.tree_numbers import NOWHERE, exponent, power_of_two
 
+NEAR = 2048
+"""Spans of one width are done together, side by side, as long as their sums have no more numbers than this: their parts
+lie side by side too, and are fetched at once. One span after the other, each part would be fetched anew, which takes
+most of the time where a chart outgrows the cache next to a core."""
+
 LEAST = 1e-140
 """Sums below this are not trusted: underflow may have taken from them what is more than the rounding error."""
 
 
 @njit(nogil=True)
-def _greatest(e: Any, place: Any, w: int, r: int, i: int) -> Any:
-    """The greatest exponent of a product of two parts of a span."""
-    best = 2 * NOWHERE
+def _together(size: int) -> int:
+    """How many spans are done together whose sums have so many numbers each."""
+    return max(1, min(16, NEAR // size))
+
+
+@njit(nogil=True)
+def _greatest(e: Any, place: Any, w: int, r: int, low: int, high: int, most: Any) -> None:
+    """The greatest exponents of a product of two parts, for the spans of ``w + 1`` words that begin from ``low`` on and
+    before ``high``."""
+    at = place[w, r] - place[w, 0]
+    for i in range(low, high):
+        most[at + i] = 2 * NOWHERE
     for u in range(w):
-        both = e[place[u, r] + i] + e[place[w - 1 - u, r] + i + u + 1]
-        best = both if both > best else best
-    return best
+        lefts, rights = place[u, r], place[w - 1 - u, r] + u + 1
+        for i in range(low, high):
+            both = e[lefts + i] + e[rights + i]
+            most[at + i] = both if both > most[at + i] else most[at + i]
 
 
 @compiled("d2", "i1", "d2", "i1", "i2", "i1", "i", "i", "i", "b", "d2", "i1", "b1")
@@ -149,23 +164,20 @@ def _add_dots(matrix: Any, v: Any, scale: float, total: Any) -> None:
 
 
 @njit(nogil=True)
-def _pair_up(chart: Any, e: Any, place: Any, w: int, r: int, i: int, most: int, pairs: Any) -> None:
-    """``pairs[b, c]``: Σ over the splits of a span into two parts of two words or more, of weight × weight."""
-    for b in range(pairs.shape[0]):
-        for c in range(pairs.shape[1]):
-            pairs[b, c] = 0.0
-    lefts, rights, scales, waiting = np.empty(4, np.int64), np.empty(4, np.int64), np.empty(4), 0
-    for u in range(1, w - 1):
+def _pair_up(chart: Any, e: Any, place: Any, w: int, r: int, i: int, first: int, most: int, pairs: Any) -> None:
+    """``pairs[b, c]`` += weight × weight over four splits of a span into two parts of two words or more, the first of
+    them with ``first`` + 1 words on the left."""
+    lefts, rights, scales, n = np.empty(4, np.int64), np.empty(4, np.int64), np.empty(4), 0
+    for u in range(first, min(first + 4, w - 1)):
         left, right = place[u, r] + i, place[w - 1 - u, r] + i + u + 1
         scale = power_of_two(e[left] + e[right] - most)
-        if scale == 0.0:
-            continue
-        lefts[waiting], rights[waiting], scales[waiting] = left, right, scale
-        waiting += 1
-        if waiting == 4:
-            _add_outers(chart, lefts, rights, scales, pairs)
-            waiting = 0
-    for x in range(waiting):
+        if scale > 0.0:
+            lefts[n], rights[n], scales[n] = left, right, scale
+            n += 1
+    if n == 4:
+        _add_outers(chart, lefts, rights, scales, pairs)
+        return
+    for x in range(n):
         _add_outer(chart[lefts[x]], chart[rights[x]], scales[x], pairs)
 
 
@@ -173,14 +185,23 @@ def _pair_up(chart: Any, e: Any, place: Any, w: int, r: int, i: int, most: int, 
 def pair_spans(
     chart: Any, e: Any, place: Any, lengths: Any, w: int, low: int, high: int, most: Any, pairs: Any
 ) -> None:
-    """``most`` and, from four words on, ``pairs`` for all spans of ``w + 1`` words."""
-    begin, n = place[w, 0], chart.shape[1]
+    """``most`` and, from four words on, for all spans of ``w + 1`` words ``pairs[·, b n + c]``: Σ over the splits of a
+    span into two parts of two words or more, of weight × weight."""
+    n = chart.shape[1]
+    step = _together(n * n)
     for r in range(low, high):
-        for i in range(lengths[r] - w):
-            at = place[w, r] + i - begin
-            most[at] = _greatest(e, place, w, r, i)
-            if w >= 3:
-                _pair_up(chart, e, place, w, r, i, most[at], pairs[at].reshape(n, n))
+        begin = place[w, r] - place[w, 0]
+        for near in range(0, lengths[r] - w, step):
+            beyond = min(near + step, lengths[r] - w)
+            _greatest(e, place, w, r, near, beyond, most)
+            if w < 3:
+                continue
+            for i in range(near, beyond):
+                pairs[begin + i] = 0.0
+            for u in range(1, w - 1, 4):
+                for i in range(near, beyond):
+                    at = begin + i
+                    _pair_up(chart, e, place, w, r, i, u, most[at], pairs[at].reshape(n, n))
 
 
 @compiled("d2", "d2", "i1", "d3", "d3", "d3", "i2", "i1", "i", "i", "i", "i1", "d2")
@@ -232,16 +253,18 @@ def pairs_back(
     chart: Any, e: Any, place: Any, lengths: Any, w: int, low: int, high: int, most: Any, by_pairs: Any, slopes: Any
 ) -> None:
     """What :func:`pair_spans` hands back: gradients by the parts' weights."""
-    begin = place[w, 0]
+    step = _together(chart.shape[1] ** 2)
     for r in range(low, high):
-        for i in range(lengths[r] - w):
-            at = place[w, r] + i - begin
+        begin = place[w, r] - place[w, 0]
+        for near in range(0, lengths[r] - w, step):
+            beyond = min(near + step, lengths[r] - w)
             for u in range(1, w - 1):
-                left, right = place[u, r] + i, place[w - 1 - u, r] + i + u + 1
-                scale = power_of_two(e[left] + e[right] - most[at])
-                if scale > 0.0:
-                    _add_dots(by_pairs[at], chart[right], scale, slopes[left])
-                    _add_times(chart[left], by_pairs[at], scale, slopes[right])
+                for i in range(near, beyond):
+                    at, left, right = begin + i, place[u, r] + i, place[w - 1 - u, r] + i + u + 1
+                    scale = power_of_two(e[left] + e[right] - most[at])
+                    if scale > 0.0:
+                        _add_dots(by_pairs[at], chart[right], scale, slopes[left])
+                        _add_times(chart[left], by_pairs[at], scale, slopes[right])
 
 
 # --- low-rank rules -----------------------------------------------------------------------------------------
@@ -252,21 +275,22 @@ def merge_spans(
     lefts: Any, rights: Any, e: Any, place: Any, lengths: Any, w: int, low: int, high: int, most: Any, merged: Any
 ) -> None:
     """``merged[·, q]``: Σ over splits of what rank ``q`` finds in the left part × what it finds in the right."""
-    begin = place[w, 0]
+    step = _together(lefts.shape[1])
     for r in range(low, high):
-        for i in range(lengths[r] - w):
-            at = place[w, r] + i - begin
-            most[at] = _greatest(e, place, w, r, i)
-            total = merged[at]
-            for q in range(total.shape[0]):
-                total[q] = 0.0
+        begin = place[w, r] - place[w, 0]
+        for near in range(0, lengths[r] - w, step):
+            beyond = min(near + step, lengths[r] - w)
+            _greatest(e, place, w, r, near, beyond, most)
+            for i in range(near, beyond):
+                merged[begin + i] = 0.0
             for u in range(w):
-                row, other = place[u, r] + i, place[w - 1 - u, r] + i + u + 1
-                scale = power_of_two(e[row] + e[other] - most[at])
-                if scale > 0.0:
-                    left, right = lefts[row], rights[other]
-                    for q in range(total.shape[0]):
-                        total[q] += scale * left[q] * right[q]
+                for i in range(near, beyond):
+                    row, other = place[u, r] + i, place[w - 1 - u, r] + i + u + 1
+                    scale = power_of_two(e[row] + e[other] - most[begin + i])
+                    if scale > 0.0:
+                        left, right, total = lefts[row], rights[other], merged[begin + i]
+                        for q in range(total.shape[0]):
+                            total[q] += scale * left[q] * right[q]
 
 
 @compiled("d2", "d2", "i1", "i2", "i1", "i", "i", "i", "i1", "d2", "d2", "d2")
@@ -275,17 +299,19 @@ def merge_back(
     by_lefts: Any, by_rights: Any,
 ) -> None:  # fmt: skip
     """What :func:`merge_spans` hands back."""
-    begin = place[w, 0]
+    step = _together(lefts.shape[1])
     for r in range(low, high):
-        for i in range(lengths[r] - w):
-            at = place[w, r] + i - begin
-            given = by_merged[at]
+        begin = place[w, r] - place[w, 0]
+        for near in range(0, lengths[r] - w, step):
+            beyond = min(near + step, lengths[r] - w)
             for u in range(w):
-                row, other = place[u, r] + i, place[w - 1 - u, r] + i + u + 1
-                scale = power_of_two(e[row] + e[other] - most[at])
-                if scale > 0.0:
-                    left, right, to_left, to_right = lefts[row], rights[other], by_lefts[row], by_rights[other]
-                    for q in range(given.shape[0]):
-                        to_left[q] += scale * given[q] * right[q]
-                    for q in range(given.shape[0]):
-                        to_right[q] += scale * given[q] * left[q]
+                for i in range(near, beyond):
+                    row, other = place[u, r] + i, place[w - 1 - u, r] + i + u + 1
+                    scale = power_of_two(e[row] + e[other] - most[begin + i])
+                    if scale > 0.0:
+                        given, left, right = by_merged[begin + i], lefts[row], rights[other]
+                        to_left, to_right = by_lefts[row], by_rights[other]
+                        for q in range(given.shape[0]):
+                            to_left[q] += scale * given[q] * right[q]
+                        for q in range(given.shape[0]):
+                            to_right[q] += scale * given[q] * left[q]

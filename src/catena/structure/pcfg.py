@@ -74,9 +74,7 @@ class PCFG(SemiringProgram):
 
     No parse has no words: of a sentence of length 0, log Z is -inf.
 
-    Time O(t³ n² + t² n s²), memory O(t² n + n s²). Baker (1979); Goodman (1999). The count of operations is that; the
-    clock says t^3.7 once the chart, 4 t² n bytes, is larger than the cache next to a core (160 to 320 words with 10
-    nonterminals): the parts of a span lie in rows that are far apart, so that each is fetched again.
+    Time O(t³ n² + t² n s²), memory O(t² n + n s²). Baker (1979); Goodman (1999).
     """
 
     words: Float[Tensor, "*batch t p"]
