@@ -6,7 +6,7 @@ Knows nothing of files: a :class:`Place` is made by a reader and only printed he
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -54,11 +54,13 @@ class Columns:
 
     ``place`` is the line of the first row, so token ``i`` stands in line ``place.line + i``. ``comments`` are
     the lines that stood before it and are no tokens: ``-DOCSTART-`` lines and lines that begin with ``#``.
+    ``separator`` is what parted its fields, for writing it again.
     """
 
     rows: tuple[tuple[str, ...], ...]
     place: Place
     comments: tuple[str, ...] = ()
+    separator: str = field(default="\t", compare=False)
 
     def column(self, j: int) -> tuple[str, ...]:
         """Field ``j`` of every token; ``-1`` is the last, which usually holds the tag."""

@@ -64,6 +64,11 @@ def test_escaped_brackets_are_words_and_can_be_unescaped() -> None:
     assert [brackets.unescape(word) for word in tree.words()] == ["(", "1/2", ")"]
 
 
+def test_what_is_spoken_has_no_traces() -> None:
+    tree = brackets.parse(r"(S (NP (-NONE- *)) (VP (VB go) (-LRB- -LRB-) (NP (NN 1\/2))))")
+    assert brackets.spoken(tree) == ["go", "(", "1/2"]
+
+
 def test_trees_deeper_than_the_stack() -> None:
     depth = 20_000
     with file_with("(X " * depth + "(N w)" + ")" * depth) as path:

@@ -62,6 +62,13 @@ def test_tabs_part_fields_that_hold_blanks() -> None:
         assert [e.rows for e in columns.read(path)] == [(("New\u00a0York", "B-LOC\u00a0"),)]
 
 
+@pytest.mark.parametrize(("content", "separator"), [("a\tO\n", "\t"), ("a O\n", " "), ("a\n", "\t")])
+def test_what_parted_the_fields_is_kept(content: str, separator: str) -> None:
+    with file_with(content) as path:
+        (found,) = columns.read(path)
+    assert found.separator == separator
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

@@ -10,7 +10,7 @@ import pytest
 from catena.errors import ConfigError, DataError, FormatError
 from catena.randomness import Randomness
 from catena.tasks.tag.dataset import TagDataset, prepare
-from tests.tasks.tag.helpers import config, write
+from tests.tasks.tag.helpers import TINY, config, write
 
 CONLLU = """# text = Dogs ran
 1\tDogs\tdog\tNOUN\tNNS\tNumber=Plur\t2\tnsubj\t_\t_
@@ -86,6 +86,9 @@ def test_a_text_without_tags_is_refused_with_the_way_out(tmp_path: Path) -> None
     path.write_text("Dogs\nran\n\nCats\nsat\n\n", encoding="utf-8")
     with pytest.raises(DataError, match="the file has one column"):
         read(path, data={"format": "columns"})
+    path.write_text("", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"is empty: there is nothing to recognise \(a tagger learns from columns"):
+        read(path)
 
 
 def test_what_cannot_be_tagged_is_said(tmp_path: Path) -> None:
@@ -95,7 +98,7 @@ def test_what_cannot_be_tagged_is_said(tmp_path: Path) -> None:
         read(write(tmp_path / "b.conll", ["x/O y/O"]))
     with pytest.raises(DataError, match="the file has 2 columns, 0 to 1, and column 5 is asked for"):
         read(write(tmp_path / "c.conll"), data={"label_column": "5"})
-    with pytest.raises(DataError, match="1 sentence cannot be split into train and dev: give a dev file"):
+    with pytest.raises(DataError, match=r"one sentence, of 2 words, cannot be split .* a blank line follows each"):
         read(write(tmp_path / "d.conll", ["x/N y/V"], times=1), data={"format": "columns"})
     with pytest.raises(DataError, match="'semimarkov' finds spans, and the tags of the training data mark none"):
         read(write(tmp_path / "e.conll", ["x/N y/V"]), model={"structure": "semimarkov"})
@@ -103,6 +106,13 @@ def test_what_cannot_be_tagged_is_said(tmp_path: Path) -> None:
         config(tmp_path / "e.conll", training={"metric": "uas"})
     with pytest.raises(ConfigError, match=r"tokenizer.kind = 'bytes' cuts words into pieces"):
         config(tmp_path / "e.conll", tokenizer={"kind": "bytes"})
+
+
+@pytest.mark.parametrize(("columns", "label"), [("1", None), ("-1", None), ("1", "1"), ("1", "-1")])
+def test_a_model_is_not_shown_the_tags_that_it_is_to_find(tmp_path: Path, columns: str, label: str | None) -> None:
+    path, words = write(tmp_path / "a.conll"), {**TINY["words"], "columns": [columns]}
+    with pytest.raises(DataError, match=rf"a.conll:1: the model reads column {columns} of each word, and that is the"):
+        read(path, model={"words": words}, data={} if label is None else {"label_column": label})
 
 
 def test_long_sentences_and_long_segments_are_counted_as_dropped(tmp_path: Path) -> None:

@@ -154,6 +154,10 @@ def test_columns_are_given_back_with_the_tag_behind_them(tagger: TagPredictor, t
     assert [one.column(0) for one in again] == [item.sentence.words for item in items]
     assert [one.column(1) for one in again] == [item.example.column(1) for item in items]
     assert [one.column(2) for one in again] == [p.tags for p in tagger.predict(items)]
+    assert blocks[0].splitlines()[0].split("\t")[:2] == ["Anna", "B-PER"]
+    path.write_text(path.read_text(encoding="utf-8").replace("\t", " "), encoding="utf-8")
+    first = next(iter(tagger.read_inputs(path)))
+    assert tagger.write(tagger.predict([first])[0], first, "conll").startswith("Anna B-PER ")
     (sure,) = tagger.predict(items[:1], Asking(confidence=True))
     assert float(tagger.write(sure, items[0], "conll").splitlines()[0].split()[-1]) == pytest.approx(
         sure.probabilities[0],  # type: ignore[index]
@@ -204,8 +208,10 @@ def test_files_of_other_kinds(tagger: TagPredictor, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("Anna saw Paris.\nBob is old.\n", encoding="utf-8")
     assert list(tagger.read_inputs(path)) == ["Anna saw Paris.", "Bob is old."]
-    with pytest.raises(FormatError, match="--input-format is 'csv', and a tagger reads text, columns or conllu"):
+    with pytest.raises(FormatError, match="--input-format is 'csv', and a tagger reads text, columns, conllu or br"):
         list(tagger.read_inputs(path, Reading(format="csv")))
+    path.write_text("(S (NP (N Anna)) (VP (V saw) (NP (-NONE- *))))\n(S (N Bob))\n", encoding="utf-8")
+    assert list(tagger.read_inputs(path)) == [["Anna", "saw"], ["Bob"]]
 
 
 def test_standard_input_holds_texts_or_words_in_lines(tagger: TagPredictor, pos_tagger: TagPredictor) -> None:
@@ -233,6 +239,13 @@ def test_a_file_with_tags_is_scored_and_new_tags_count_as_errors(tagger: TagPred
     answers = tagger.answers(path)
     assert float(answers.measure(answers.right, answers.given)) == pytest.approx(report.scores["f1"])
     assert len(answers.right) == 5
+
+
+def test_tags_that_mark_no_spans_are_said_to_be_new(tagger: TagPredictor, tmp_path: Path) -> None:
+    path = write(tmp_path / "test.conll", ["Anna/NOUN saw/VERB", "Bob/NOUN is/O"], times=1)
+    assert tagger.evaluate(path).lines[1] == (
+        "this file: 3 words have a tag that training never showed ('NOUN' 2, 'VERB' 1); they count as errors"
+    )
 
 
 def test_plain_tags_are_scored_by_words(pos_tagger: TagPredictor, tmp_path: Path) -> None:

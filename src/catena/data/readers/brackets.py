@@ -19,6 +19,8 @@ from catena.errors import FormatError
 MOST_LINES = 10_000
 """Lines that one tree may span. A bracket that is never closed would otherwise swallow the rest of the file."""
 
+TRACE = "-NONE-"
+"""The tag of what is not spoken."""
 _PART = re.compile(r"[()]|[^() \t]+")
 _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
@@ -99,6 +101,17 @@ def to_text(tree: Tree) -> str:
             waiting.append(")")
             waiting.extend(reversed(item.children))
     return "".join(parts)[1:]
+
+
+def spoken(tree: Tree) -> list[str]:
+    """The words of a tree as people write them, without traces."""
+    waiting, found = [tree], []
+    while waiting:
+        node = waiting.pop()
+        if node.word is not None and node.label != TRACE:
+            found.append(unescape(node.word))
+        waiting.extend(reversed(node.children))
+    return found
 
 
 def unescape(word: str) -> str:

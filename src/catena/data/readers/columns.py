@@ -44,7 +44,8 @@ def read(path: Path | str, *, separator: Separator | None = None, encoding: str 
         while len(block) > 1 and _is_comment(block[0][1], separator, width):
             comments.append(block.pop(0)[1])
         rows = tuple(_row(path, number, line, separator, width) for number, line in block)
-        yield Columns(rows, Place(str(path), block[0][0]), (*documents, *comments))
+        written = "\t" if separator == "tab" or width == 1 else " "
+        yield Columns(rows, Place(str(path), block[0][0]), (*documents, *comments), written)
         documents = []
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from catena.data.examples import Columns, ConlluRow, ConlluSentence, Place, Text
 from catena.data.readers.table import FORMATS
 from catena.data.reading import Tally
-from catena.data.recognise import Recognised, recognise
+from catena.data.recognise import UNKNOWN, Recognised, recognise
 from catena.data.schemes import BMES, Span, tags_of
 from catena.data.vocabulary import Labels, Vocabulary
 from catena.errors import DataError, FormatError
@@ -81,6 +81,8 @@ def recognised(data: TagData, path: str | Path) -> Recognised:
             f"{path} is plain text, which has no tags ({found.why}): a tagger learns from files with a word and its "
             f"tag in each line; give --segment if it is to learn where words end, from text with blanks between them"
         )
+    if found.format == UNKNOWN:
+        raise FormatError(f"{found.why} (a tagger learns from {' or '.join(SENTENCES)})")
     raise FormatError(
         f"{path} is read as {found.format!r} ({found.why}), and a tagger learns from {' or '.join(SENTENCES)}: name "
         f"the format with --format if that is wrong"
@@ -126,7 +128,20 @@ def from_rows(data: TagData, columns: Sequence[str], example: Columns | ConlluSe
             f"{example.place}: the file has one column, and a tagger learns from words with their tags: add a column"
         )
     name = data.label_column or ("upos" if isinstance(example, ConlluSentence) else "-1")
-    return Tagged(sentence, field_of(example, name), example.place, example)
+    tags = field_of(example, name)
+    _refuse_answers(example, name, columns)
+    return Tagged(sentence, tags, example.place, example)
+
+
+def _refuse_answers(example: Columns | ConlluSentence, name: str, columns: Sequence[str]) -> None:
+    """A model that is shown the tags that it is to find learns, or is scored on, nothing else."""
+    width = len(example.rows[0])
+    for one in columns:
+        if one == name if isinstance(example, ConlluSentence) else int(one) % width == int(name) % width:
+            raise DataError(
+                f"{example.place}: the model reads column {one} of each word, and that is the column of the tags that "
+                f"are to be found: read another column, or name that of the tags with --label-column"
+            )
 
 
 def blocks_of_lines(lines: Iterable[str]) -> Iterator[Columns | ConlluSentence]:
@@ -256,10 +271,9 @@ def _split(
     if "dev" in parts:
         return _not_empty(train, "train"), _not_empty(parts["dev"], "dev"), test
     if len(train) < 2:
-        raise DataError(
-            f"{len(train)} sentence{'s' if len(train) != 1 else ''} cannot be split into train and dev: give a dev "
-            f"file with --dev"
-        )
+        one = f"one sentence, of {len(train[0].sentence):,} words," if train else "a file without a sentence"
+        mark = "each sentence has a line of its own" if data.segment else "a blank line follows each sentence"
+        raise DataError(f"{one} cannot be split into train and dev: see that {mark}, or give a dev file with --dev")
     count = min(max(1, round(data.dev_share * len(train))), len(train) - 1)
     held = set(randomness.numpy("dev", data.fold or 0).permutation(len(train))[:count].tolist())
     dev = [one for i, one in enumerate(train) if i in held]

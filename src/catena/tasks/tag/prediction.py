@@ -119,18 +119,13 @@ def _block(
     rows: list[list[str]] = (
         [list(row) for row in example.rows] if isinstance(example, Columns) else [[w] for w in words]
     )
-    separator = "\t" if not isinstance(example, Columns) or len(example.rows[0]) < 2 else _separator(example)
+    separator = example.separator if isinstance(example, Columns) else "\t"
     for i, row in enumerate(rows):
         row.append(tags[i])
         if probabilities is not None:
             row.append(f"{probabilities[i]:.4f}")
     before = [*(example.comments if isinstance(example, Columns) else ()), *comments]
     return "".join(line + "\n" for line in (*before, *(separator.join(row) for row in rows)))
-
-
-def _separator(example: Columns) -> str:
-    """Tabs where a field holds a blank; blanks are what most such files have."""
-    return "\t" if any(" " in value or not value for row in example.rows for value in row) else " "
 
 
 def _conllu(

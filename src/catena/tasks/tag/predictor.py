@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from catena.data.readers.brackets import read as read_brackets
+from catena.data.readers.brackets import spoken
 from catena.data.reading import Tally
 from catena.data.schemes import OUTSIDE, Span, parted
 from catena.data.tokenise import Tokeniser
@@ -207,15 +209,17 @@ class TagPredictor(Predictor):
     # --- files --------------------------------------------------------------------------------------------------------
 
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
-        """The sentences of a file: lines of a text, to be cut into words, or words that stand in lines of their own."""
+        """The sentences of a file: lines of a text, to be cut into words, words in lines of their own, or of trees."""
         format = reading.format or seen_format(path, reading.encoding).format
         if format in SENTENCES:
             data = read_as(self.config.data, reading, format)
             yield from read_tagged(data, self.config.model.columns, path, tagged=False)
+        elif format == "brackets":
+            yield from (spoken(tree) for tree in read_brackets(path, encoding=reading.encoding))
         elif format == "text" or reading.format is None:
             yield from (text.text for text in _lines(path, reading.encoding))
         else:
-            raise FormatError(f"--input-format is {format!r}, and a tagger reads text, columns or conllu")
+            raise FormatError(f"--input-format is {format!r}, and a tagger reads text, columns, conllu or brackets")
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Any]:
         """Each line is a text, unless the first ones have tabs: then words stand in lines of their own."""

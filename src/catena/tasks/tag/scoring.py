@@ -18,6 +18,8 @@ from catena.tasks.tag.dataset import unseen_line
 from catena.tasks.tag.tagging import Tagging
 
 TagLists = Sequence[Sequence[str]]
+SPAN_MARKS = frozenset("BIOLUESM")
+"""What a tag of any scheme of spans begins with, and all that it is where spans have no kind."""
 MOST_LABELS = 40
 """Tags that have a row of their own in a report."""
 
@@ -138,9 +140,15 @@ def report_lines(judged: Judged, scores: dict[str, float], tagging: Tagging) -> 
 
 def _new_kinds(judged: Judged, tagging: Tagging) -> list[str]:
     kinds = {name.partition("-")[2] for name in tagging.names.names}
-    new = Counter(tag for tags in judged.right for tag in tags if tag.partition("-")[2] not in kinds)
+    new = Counter(tag for tags in judged.right for tag in tags if not _is_of(kinds, tag))
     line = unseen_line({tag: n for tag, n in new.items() if tag != tagging.unknown}, "this file")
     return [line] if line else []
+
+
+def _is_of(kinds: set[str], tag: str) -> bool:
+    """Whether a tag marks a span of one of these kinds, or none."""
+    mark, dash, kind = tag.partition("-")
+    return kind in kinds if dash else mark in SPAN_MARKS
 
 
 def _span_lines(judged: Judged, scores: dict[str, float], tagging: Tagging, signatures: dict[str, str]) -> list[str]:
