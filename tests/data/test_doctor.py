@@ -158,6 +158,15 @@ def test_iob2_violations_have_their_lines(tmp_path: Path) -> None:
     assert "tags in column 2 break IOB2" in finding.message
 
 
+def test_sentences_that_nothing_parts_are_told(tmp_path: Path) -> None:
+    rows = "call O\nAnna B-PER\n"
+    (report,) = examine(tmp_path, rows * 60).files
+    assert found(report.findings, "one-sentence").message.startswith("no blank line parts one sentence from the next")
+    for content in (rows * 40, (rows + "\n") * 60):
+        (report,) = examine(tmp_path, content).files
+        assert "one-sentence" not in kinds(report)
+
+
 def test_iob1_is_told_from_broken_iob2(tmp_path: Path) -> None:
     (report,) = examine(tmp_path, column_file("I-LOC\nI-LOC\nB-LOC\nO\n\nI-PER\nO\n")).files
     assert kinds(report) == {"iob1"}

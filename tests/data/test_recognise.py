@@ -72,6 +72,9 @@ def joined(lines: list[str]) -> str:
             "# id 1\na _ O\n\n# id 2\nb _ B-X\n", "columns", {"separator": "blank"}, id="columns with comments"
         ),
         pytest.param("( (S\n (NN a)))\n", "brackets", {}, id="brackets on many lines"),
+        pytest.param("(S (N a) (V b))\n(S (N a) (V b)\n(S (N c))\n", "brackets", {}, id="a bracket is missing"),
+        pytest.param("(S (N a) (V b))\n(S (N a) (V b)))\n(S (N c))\n", "brackets", {}, id="a bracket too many"),
+        pytest.param("(as we said\nit is (a bad) thing\n", "text", {}, id="text with an open bracket"),
         pytest.param('{"a": 1, "b": "x"}\n', "jsonl", {}, id="JSON without known keys"),
         pytest.param(
             '{"id": 1, "utterance": "x", "intent": "a"}\n',

@@ -27,6 +27,8 @@ from catena.errors import CatenaError
 
 IMBALANCE = 10
 """How many times the most frequent label may outnumber the rarest before it is a finding."""
+ONE_SENTENCE = 100
+"""Lines of a column file from which on it is no longer likely that they are one sentence."""
 _NO_LINES = ("parquet", "datasets")
 _BLANKS_MEAN_NOTHING = ("text", "tsv-label", "kim", "fasttext", "csv", "tsv", "jsonl", "parallel")
 
@@ -254,6 +256,9 @@ class _Examination:
         self.findings += self.no_counterpart.finding(
             "no-target", "warning", "a source has no target", "{} sources have no target"
         )
+        if self.recognised.format == "columns" and self.n_examples == 1 and (self.n_lines or 0) > ONE_SENTENCE:
+            message = "no blank line parts one sentence from the next, so that all lines are read as one sentence"
+            self.findings.append(Finding("one-sentence", "warning", message))
         for j, troubles in self.tags.items():
             self.findings += troubles.findings(j + 1)
         if self.label_kind == "labels" and self.labels:

@@ -44,7 +44,9 @@ def read_lines(path: Path | str, lines: Iterable[tuple[int, str]]) -> Iterator[C
                 raise _bad(path, number - 1, comments[-1], "is a comment with no words after it")
         elif line.startswith("#"):
             if rows:
-                raise _bad(path, number, line, "is a comment inside a sentence, not before it")
+                raise _bad(
+                    path, number, line, "is a comment inside a sentence, where a blank line must stand before it"
+                )
             comments.append(line)
         else:
             rows.append((number, line))
@@ -78,7 +80,8 @@ def _sentence(path: Path | str, comments: list[str], lines: list[tuple[int, str]
         rows.append(row)
         if _WORD.fullmatch(row.id):
             if row.id != str(n_words + 1):
-                raise _bad(path, number, line, f"has the word number {row.id} where {n_words + 1} is next")
+                missing = " (a blank line must stand before a new sentence)" if row.id == "1" else ""
+                raise _bad(path, number, line, f"has the word number {row.id} where {n_words + 1} is next{missing}")
             n_words, n_empty = n_words + 1, 0
         elif match := _RANGE.fullmatch(row.id):
             if (

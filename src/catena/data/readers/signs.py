@@ -90,7 +90,7 @@ def conllu_sign(sample: Sample) -> Sign | None:
 def brackets_sign(sample: Sample) -> Sign | None:
     if not sample.filled[0].lstrip().startswith("("):
         return None
-    depth, nodes = 0, 0
+    depth, nodes, surplus = 0, 0, False
     for line in sample.filled:
         for part in re.findall(r"[()]|[^()]+", line):
             if part in "()":
@@ -98,10 +98,15 @@ def brackets_sign(sample: Sample) -> Sign | None:
             elif depth == 0 and part.strip():
                 return None
             if depth < 0:
-                return None
+                depth, surplus = 0, True
         nodes += len(_NODE.findall(line))
-    if nodes and (depth == 0 or not sample.whole):
+    if nodes and not surplus and (depth == 0 or not sample.whole):
         return Sign(f"it is made of balanced brackets, with {nodes:,} (TAG word) nodes in the sample")
+    opening = sum(line.lstrip().startswith("(") for line in sample.filled)
+    if nodes >= len(sample.filled) and opening >= 0.9 * len(sample.filled):
+        return Sign(
+            f"it is made of brackets, with {nodes:,} (TAG word) nodes in the sample, though they do not balance"
+        )
     return None
 
 
