@@ -28,6 +28,13 @@ def test_wrong_usage(catena: Catena, files: Path, trained: Path, words: list[str
     assert matches(said.sentence, sentence)
 
 
+def test_the_name_of_a_file_is_not_drawn(catena: Catena, files: Path, trained: Path) -> None:
+    path = files / "texts.txt"
+    said = catena("draw", trained, path)
+    assert said.code == 2
+    assert matches(said.sentence, f"{path} is a file, and would be drawn as a text: give it as --file {path}")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

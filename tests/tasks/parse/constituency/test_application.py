@@ -186,9 +186,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_bad_files_are_answered_with_a_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = folder / "bad.mrg"
     bad.write_text("(S (N a) (V b))\n(S (N a) (V b)\n(S (N c) (V d))\n")
-    error = refused(
-        capsys, "train", "parse", str(bad), "--model", "pcfg", "-o", str(folder / "x"), "--format", "brackets"
-    )
+    error = refused(capsys, "train", "parse", str(bad), "--model", "pcfg", "-o", str(folder / "x"))
     assert "bad.mrg:2" in error
     assert "1 bracket is missing" in error
     bad.write_text("(S (NP (-NONE- *)))\n(S (N a) (V b))\n")
@@ -197,6 +195,10 @@ def test_bad_files_are_answered_with_a_sentence(folder: Path, capsys: pytest.Cap
     (folder / "plain.txt").write_text("just some words\nand more\n")
     error = refused(capsys, "train", "parse", str(folder / "plain.txt"), "--model", "span", "-o", str(folder / "x"))
     assert "a parser of phrases learns from trees in brackets" in error
+    assert "rules of a grammar are read with --model grammar" in error
+    (folder / "empty.mrg").write_text("")
+    error = refused(capsys, "train", "parse", str(folder / "empty.mrg"), "--model", "span", "-o", str(folder / "x"))
+    assert "empty.mrg is empty" in error
     assert "there is nothing to train on" in refused(
         capsys, "train", "parse", "--model", "pcfg", "-o", str(folder / "x")
     )

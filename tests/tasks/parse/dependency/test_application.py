@@ -168,6 +168,9 @@ def test_files_of_other_formats_and_empty_ones_are_told(tmp_path: Path) -> None:
     made = config(tmp_path, generated(2, 1), data={"train": [str(text)]})
     with pytest.raises(FormatError, match=r"text\.txt looks like .*, and dependency trees are read from CoNLL-U"):
         prepared(made)
+    text.write_text("", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"text\.txt is empty: .* \(dependency trees are read from CoNLL-U\)"):
+        prepared(made)
     with pytest.raises(DataError, match="there is nothing to train on"):
         prepared(config(tmp_path, generated(2, 1), data={}))
     one = config(tmp_path, generated(1, 1), data={"train": [str(tmp_path / "train.conllu")]})

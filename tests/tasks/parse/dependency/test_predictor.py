@@ -73,6 +73,10 @@ def test_text_and_lists_of_words_are_parsed_too(predictor: DependencyPredictor, 
     path = tmp_path / "texts.txt"
     path.write_text("we see cats\nwe hear birds\n", encoding="utf-8")
     assert list(predictor.read_inputs(path)) == ["we see cats", "we hear birds"]
+    path.write_text("we\tO\nsee\tO\n\nAnna\tB-PER\nsees\tO\n\n", encoding="utf-8")
+    assert list(predictor.read_inputs(path)) == [["we", "see"], ["Anna", "sees"]]
+    path.write_text("(S (NP we) (VP (V see) (NP (-NONE- *))))\n", encoding="utf-8")
+    assert list(predictor.read_inputs(path)) == [["we", "see"]]
 
 
 def test_standard_input_is_text_or_conllu(predictor: DependencyPredictor) -> None:
@@ -81,6 +85,8 @@ def test_standard_input_is_text_or_conllu(predictor: DependencyPredictor) -> Non
     assert isinstance(item, ConlluSentence)
     assert item.comment("sent_id") == "7"
     assert list(predictor.items_of_lines(iter([]))) == []
+    with pytest.raises(FormatError, match="the first line of standard input has 2 fields parted by tabs"):
+        predictor.items_of_lines(iter(["we\tO", "see\tO"]))
     with pytest.raises(FormatError, match="standard input:1"):
         list(predictor.items_of_lines(iter(["# a comment", ""])))
 

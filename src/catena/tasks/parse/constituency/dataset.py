@@ -11,12 +11,18 @@ import numpy as np
 from catena.data.examples import Tree
 from catena.data.readers.brackets import read
 from catena.data.reading import Tally
-from catena.data.recognise import Recognised, recognise
+from catena.data.recognise import UNKNOWN, Recognised, recognise
 from catena.errors import DataError, FormatError
 from catena.randomness import Randomness
 from catena.tasks.parse.constituency.settings import GrammarModel, TreeModel
 from catena.tasks.parse.constituency.trees import cleaned
 from catena.tasks.parse.settings import ParseConfig, ParseData
+
+CURES = {
+    "conllu": ": for dependencies train with --model biaffine",
+    "text": ": rules of a grammar are read with --model grammar",
+}
+"""What may be meant by a file of another format."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +41,11 @@ def recognised(data: ParseData, path: str | Path) -> Recognised:
     found = Recognised(data.format, "it was asked for") if data.format != "auto" else recognise(path, data.encoding)
     if found.format == "brackets":
         return found
+    if found.format == UNKNOWN:
+        raise FormatError(f"{found.why} (a parser of phrases learns from trees in brackets)")
     raise FormatError(
         f"{path} is read as {found.format!r} ({found.why}), and a parser of phrases learns from trees in brackets, "
-        f"such as (S (NP (DT the) (NN cat)) (VP (VBZ sleeps))): for dependencies in CoNLL-U set --model biaffine"
+        f"such as (S (NP (DT the) (NN cat)) (VP (VBZ sleeps))){CURES.get(found.format, '')}"
     )
 
 

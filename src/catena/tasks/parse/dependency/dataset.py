@@ -14,6 +14,7 @@ from catena.data.examples import ConlluSentence
 from catena.data.readers.conllu import read
 from catena.data.readers.table import FORMATS
 from catena.data.reading import Tally
+from catena.data.recognise import UNKNOWN as UNKNOWN_FORMAT
 from catena.data.recognise import recognise
 from catena.data.vocabulary import Labels, Vocabulary
 from catena.errors import DataError, FormatError
@@ -64,10 +65,12 @@ def read_sentences(data: ParseData, path: Path | str) -> Iterator[ConlluSentence
     if data.format == "auto":
         found = recognise(Path(path), data.encoding)
         if found.format != "conllu":
-            title = FORMATS[found.format].title if found.format in FORMATS else found.format
+            if found.format == UNKNOWN_FORMAT:
+                raise FormatError(f"{found.why} (dependency trees are read from CoNLL-U)")
+            rules = ", or --model grammar for rules of a grammar" if found.format == "text" else ""
             raise FormatError(
-                f"{path} looks like {title} ({found.why}), and dependency trees are read from CoNLL-U: give a file of "
-                f"that format, or --format conllu to take it for one"
+                f"{path} looks like {FORMATS[found.format].title} ({found.why}), and dependency trees are read from "
+                f"CoNLL-U: give a file of that format, or --format conllu to take it for one{rules}"
             )
     yield from read(path, encoding=data.encoding)
 

@@ -14,6 +14,9 @@ from catena import config as configs
 from catena.checkpoint import open_checkpoint
 from catena.data.batches import BatchPlan
 from catena.data.examples import ConlluSentence
+from catena.data.readers.brackets import read as read_brackets
+from catena.data.readers.brackets import spoken
+from catena.data.readers.columns import read as read_columns
 from catena.data.readers.conllu import read, read_lines
 from catena.data.readers.text import read as read_text
 from catena.data.recognise import recognise
@@ -23,7 +26,7 @@ from catena.data.vocabulary import Labels
 from catena.draw.arcs import draw_arcs
 from catena.draw.picture import Picture
 from catena.draw.terminal.arcs import arcs_text
-from catena.errors import DataError
+from catena.errors import DataError, FormatError
 from catena.metrics.attachment import MEASURES, Attached
 from catena.registry import did_you_mean
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Reading, Report
@@ -88,6 +91,10 @@ class DependencyPredictor(ParsePredictor):
         format = reading.format or recognise(path, reading.encoding).format
         if format == "conllu":
             yield from read(path, encoding=reading.encoding)
+        elif format == "columns":
+            yield from (list(example.column(0)) for example in read_columns(path, encoding=reading.encoding))
+        elif format == "brackets":
+            yield from (spoken(tree) for tree in read_brackets(path, encoding=reading.encoding))
         else:
             yield from (example.text for example in read_text(path, encoding=reading.encoding))
 
@@ -98,6 +105,11 @@ class DependencyPredictor(ParsePredictor):
             return iter(())
         if first.startswith("# ") or first.count("\t") == 9:
             return read_lines(STANDARD_INPUT, enumerate(chain((first,), lines), start=1))
+        if "\t" in first.strip():
+            raise FormatError(
+                f"the first line of standard input has {first.count(chr(9)) + 1} fields parted by tabs, and a parser "
+                f"reads a text in each line, or CoNLL-U with its ten fields: give words in columns as a file"
+            )
         return chain((first,), lines)
 
     def read_constraints(self, path: Path) -> Iterator[ConlluSentence]:
