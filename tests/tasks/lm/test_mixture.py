@@ -33,7 +33,7 @@ class Notes(SilentReporter):
 def config(text: Path, **model: Any) -> LmConfig:
     values = {
         "machine": {"device": "cpu", "threads": 1},
-        "data": {"train": [str(text)]},
+        "data": {"train": [str(text)], "dev": str(text)},
         "tokenizer": {"kind": "whitespace"},
         "vocabulary": {"min_count": 1},
         "batches": {"batch_size": 4, "length": 6},
@@ -85,8 +85,20 @@ def test_a_mixture_is_a_run_of_its_own(tmp_path: Path, texts: tuple[Path, Path])
             math.log(sum(w * math.exp(p) for w, p in zip(weights, t, strict=True))) for t in zip(*rows, strict=True)
         ]
         assert scored.log_probs == pytest.approx(wanted, abs=1e-5)
+    every = [[p for scored in model.predict(HELD) for p in scored.log_probs] for model in (one, two)]
+    shares = [
+        [w * math.exp(p) for w, p in zip(weights, (a, b, c), strict=True)]
+        for a, b, c in zip(*every, _cache_log_probs(cache, mix), strict=True)
+    ]
+    mean = [sum(row[i] / sum(row) for row in shares) / len(shares) for i in range(3)]
+    assert mean == pytest.approx(weights, abs=2e-3), "no step of expectation-maximisation changes them"
     best = min(one.evaluate(held).scores["perplexity"], two.evaluate(held).scores["perplexity"])
     assert mix.evaluate(held).scores["perplexity"] < best
+
+
+def _cache_log_probs(cache: CacheModel, model: LmPredictor) -> list[float]:
+    rows = [torch.tensor([*model.encoding.ids(text), model.encoding.end]) for text in HELD]
+    return [p for ids in rows for p in cache.text_log_probs(ids).tolist()]
 
 
 def test_given_weights_are_kept(tmp_path: Path, texts: tuple[Path, Path]) -> None:
