@@ -71,6 +71,21 @@ def test_confidences_are_the_marginals_of_the_model(tagger: TagPredictor) -> Non
     assert found.spans[0].text == "Bob Smith"
 
 
+@pytest.mark.parametrize("structure", ["softmax", "memm", "perceptron", "margin", "semimarkov"])
+def test_every_structure_is_asked_for_all_there_is(tmp_path: Path, structure: str) -> None:
+    path = write(tmp_path / "a.conll")
+    tagger = trained(config(path, {"structure": structure}, training={"max_epochs": 1}), tmp_path / "run")
+    (found,) = tagger.predict(["Bob saw New York"], Asking(confidence=True, nbest=2))
+    assert found.probabilities is not None
+    assert all(0 < p <= 1 for p in found.probabilities)
+    assert all(0 < float(span.probability or 0) <= 1 for span in found.spans)
+    path.write_text("Bob\tB-LOC\nsaw\t_\n\n", encoding="utf-8")
+    (given,) = tagger.predict(["Bob saw"], Asking(confidence=True, constraint=path))
+    assert given.tags[0] == "B-LOC"
+    assert given.probabilities is not None
+    assert given.probabilities[0] == pytest.approx(1, abs=1e-5)
+
+
 def test_several_answers_come_best_first_and_draws_follow_the_seed(tagger: TagPredictor) -> None:
     text = ["Bob saw New York"]
     (found,) = tagger.predict(text, Asking(nbest=4))

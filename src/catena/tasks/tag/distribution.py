@@ -153,7 +153,7 @@ class SegmentDistribution(TagDistribution):
 
     def tag_probabilities(self) -> list[np.ndarray]:
         found = []
-        for row, n in zip(self.segments.marginals().numpy(), self.lengths, strict=True):
+        for row, n in zip(self.segments.marginals().detach().numpy(), self.lengths, strict=True):
             table = np.zeros((n, len(self.tagging.names)))
             for y, kind in enumerate(self.kinds.labels):
                 for size in range(1, min(n, row.shape[1]) + 1):
@@ -170,7 +170,7 @@ class SegmentDistribution(TagDistribution):
                 table[j : j + len(chances), self.tagging.names.id(tag)] += chances
 
     def span_probabilities(self, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
-        marginals = self.segments.marginals().numpy()
+        marginals = self.segments.marginals().detach().numpy()
         m, label = marginals.shape[2], {kind: y for y, kind in enumerate(self.kinds.labels)}
         return [
             [
