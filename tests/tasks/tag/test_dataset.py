@@ -75,6 +75,17 @@ def test_words_between_blanks_become_tagged_characters(tmp_path: Path) -> None:
         read(path, data={"segment": True, "tag_separator": "/"})
 
 
+def test_what_is_tagged_is_counted_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("我们 爱 北京\n很 大\n", encoding="utf-8")
+    lines = read(path, data={"segment": True, "dev": str(path)}).lines
+    assert "train: 2 sentences, 7 characters, 5 at most" in lines
+    assert (
+        "train: 16 sentences, 72 words, 6 at most"
+        in read(write(tmp_path / "a.conll"), data={"dev": str(tmp_path / "a.conll")}).lines
+    )
+
+
 def test_a_text_without_tags_is_refused_with_the_way_out(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("Some text stands here.\nAnd some more.\n", encoding="utf-8")

@@ -336,7 +336,8 @@ def _describe(data: TagDataset) -> list[str]:
     for part, sentences in (("train", data.train), ("dev", data.dev), ("test", data.test)):
         if sentences:
             lengths = [len(one.sentence) for one in sentences]
-            words = f"{part}: {len(sentences):,} sentences, {sum(lengths):,} words, {max(lengths):,} at most"
+            unit = "characters" if isinstance(sentences[0].example, Text) else "words"
+            words = f"{part}: {len(sentences):,} sentences, {sum(lengths):,} {unit}, {max(lengths):,} at most"
             if data.encoding is not None and data.encoded is not None and part != "train":
                 share = data.encoding.unknown_share(data.encoded, range(at, at + len(sentences)))
                 words += f", {100 * share:.1f} % unknown"

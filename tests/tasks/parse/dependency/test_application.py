@@ -181,6 +181,9 @@ def test_files_of_other_formats_and_empty_ones_are_told(tmp_path: Path) -> None:
 def test_settings_that_do_not_fit_are_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="loss = 'eisner' gives all trees with crossing arcs the probability 0"):
         config(tmp_path, generated(2, 1), model={**SMALL_MODEL, "loss": "eisner"})
+    for name in ("head", "deprel", "deps"):
+        with pytest.raises(ConfigError, match=f"columns has '{name}', which holds the trees that are to be found"):
+            config(tmp_path, generated(2, 1), model={**SMALL_MODEL, "words": {"columns": ["upos", name]}})
     with pytest.raises(
         ConfigError, match=r"training.metric = 'lass' is no score of a parser of kind 'biaffine'.*'las'"
     ):

@@ -11,6 +11,8 @@ from catena.encoders.settings import EncoderSettings, Probability, RecurrentSett
 from catena.tasks.words.settings import WordInput
 
 LossName = Literal["matrix_tree", "eisner", "head", "margin"]
+TREE_COLUMNS = ("head", "deprel", "deps")
+"""The columns of CoNLL-U that a tree is written in."""
 
 
 class BiaffineModel(Config):
@@ -46,6 +48,11 @@ class BiaffineModel(Config):
             raise ValueError(
                 "loss = 'eisner' gives all trees with crossing arcs the probability 0, and trees = 'nonprojective' "
                 "would predict them: set trees = 'projective', or loss = 'matrix_tree'"
+            )
+        if shown := [name for name in self.words.columns if name in TREE_COLUMNS]:
+            raise ValueError(
+                f"words.columns has {shown[0]!r}, which holds the trees that are to be found: leave it out (upos, "
+                f"xpos, lemma and feats may be read)"
             )
         return self
 
