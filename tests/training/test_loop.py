@@ -396,6 +396,26 @@ def test_the_mean_of_the_last_evaluations_is_evaluated_and_saved(tmp_path: Path)
     assert torch.equal(seen[3], saved.weights()["output.weight"])
 
 
+@pytest.mark.parametrize("averaging", [{"ema": 0.6}, {"average_last": 3}, {"average_once_stuck": 1}, {}])
+def test_what_an_evaluation_fits_is_saved_with_the_average_that_it_evaluated(
+    averaging: dict[str, Any], tmp_path: Path
+) -> None:
+    task = TinyTask(scores=[1.0, 2.0, 1.5, 1.2, 3.0, 4.0])
+    task.model.register_buffer("temperature", torch.ones(()))
+    plain = task.evaluate
+    fitted = iter([2.0, 3.0, 5.0, 7.0, 11.0, 13.0])
+
+    def evaluate() -> Evaluation:
+        task.model.get_buffer("temperature").fill_(next(fitted))
+        return plain()
+
+    task.evaluate = evaluate  # type: ignore[method-assign]
+    run = new_run(tmp_path)
+    go(task, run, max_steps=6, eval_every=1, optimizer="sgd", learning_rate=0.5, keep_last=6, **averaging)
+    kept = [run.folder_of(step) for step in range(1, 7)]
+    assert [open_checkpoint(folder).weights()["temperature"].item() for folder in kept] == [2, 3, 5, 7, 11, 13]
+
+
 def test_without_a_run_the_best_average_is_kept_as_it_was() -> None:
     """The moving average moves on after the best evaluation; the weights that are kept must not."""
     one, two = TinyTask(scores=[0.5, 0.9, 0.1, 0.1]), TinyTask(scores=[0.5, 0.9])

@@ -42,6 +42,16 @@ class Averaging(ABC):
         """The average, or None where the model's own weights are to be used."""
 
     @abstractmethod
+    def held(self) -> Sequence[Weights]:
+        """All that the average is made of or held in."""
+
+    def take(self, buffers: Mapping[str, Tensor]) -> None:
+        """Hold buffers as an evaluation of the average has set them."""
+        for weights in self.held():
+            for name, tensor in buffers.items():
+                weights[name].copy_(tensor)
+
+    @abstractmethod
     def tensors(self) -> Weights:
         """What a checkpoint must hold for a resumed run to go on with the same average."""
 
@@ -61,6 +71,9 @@ class NoAverage(Averaging):
 
     def weights(self) -> Weights | None:
         return None
+
+    def held(self) -> Sequence[Weights]:
+        return ()
 
     def tensors(self) -> Weights:
         return {}
@@ -96,6 +109,9 @@ class MovingAverage(Averaging):
     def weights(self) -> Weights | None:
         return self.average
 
+    def held(self) -> Sequence[Weights]:
+        return (self.average,)
+
     def tensors(self) -> Weights:
         return {"steps": torch.tensor(self.steps), **{f"mean/{name}": t for name, t in self.average.items()}}
 
@@ -120,6 +136,9 @@ class MeanOfLast(Averaging):
 
     def weights(self) -> Weights | None:
         return mean(list(self.kept)) if self.kept else None
+
+    def held(self) -> Sequence[Weights]:
+        return tuple(self.kept)
 
     def tensors(self) -> Weights:
         return {f"{i}/{name}": t for i, kept in enumerate(self.kept) for name, t in kept.items()}
@@ -171,6 +190,9 @@ class AverageOnceStuck(Averaging):
     def weights(self) -> Weights | None:
         return self.average if self.steps else None
 
+    def held(self) -> Sequence[Weights]:
+        return (self.average,) if self.steps else ()
+
     def tensors(self) -> Weights:
         numbers = {"numbers": torch.tensor([self.waited, self.steps, int(self.begun)])}
         return {**numbers, **{f"mean/{name}": t for name, t in self.average.items()}}
@@ -208,17 +230,26 @@ def copies(weights: Mapping[str, Tensor]) -> Weights:
 
 
 @contextmanager
-def using(model: nn.Module, weights: Weights | None) -> Iterator[None]:
-    """Let the model hold other weights for a while; None leaves it its own."""
+def using(model: nn.Module, weights: Weights | None) -> Iterator[Weights]:
+    """Let the model hold other weights for a while; None leaves it its own.
+
+    A buffer that is set meanwhile, such as the temperature that an evaluation fits, stays as it was set, and is in the
+    dictionary that is given when all is over: :meth:`Averaging.take` puts it into the average too.
+    """
+    changed: Weights = {}
     if weights is None:
-        yield
+        yield changed
         return
     own = snapshot(model)
     try:
         model.load_state_dict(weights)
-        yield
+        yield changed
     finally:
-        model.load_state_dict(own)
+        parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+        for name, tensor in model.state_dict().items():
+            if name not in parameters and not torch.equal(tensor, weights[name]):
+                changed[name] = tensor.clone()
+        model.load_state_dict({**own, **changed})
 
 
 def mean(several: Sequence[Mapping[str, Tensor]]) -> Weights:

@@ -268,12 +268,13 @@ class Loop:
     def _scores(self) -> Evaluation:
         with (
             undisturbed(self.device),
-            using(self.model, self.averaging.weights()),
+            using(self.model, self.averaging.weights()) as fitted,
             evaluating(self.model),
             memory_advice(self.task, "evaluating"),
         ):
             self.randomness.seed_torch("evaluation", self.state.step)
             evaluation = self.task.evaluate()
+        self.averaging.take(fitted)
         if self.metric not in evaluation.scores:
             raise ConfigError(
                 f"training.metric is {self.metric!r}, which the task does not score: "
