@@ -110,7 +110,7 @@ def test_a_resumed_fine_tuning_ends_the_same(tmp_path: Path) -> None:
 
 def test_what_cannot_start_a_classifier_is_refused(tmp_path: Path) -> None:
     ngram = pretrain(tmp_path, "ngram", order=2)
-    with pytest.raises(ConfigError, match="is an n-gram model, which has no encoder"):
+    with pytest.raises(ConfigError, match="is a model of kind 'ngram', which has no encoder"):
         open_pretrained(ngram)
     config = classify(tmp_path, pretrain(tmp_path, "feed-forward"))
     with pytest.raises(ConfigError, match="is of kind 'feed-forward', whose encoder no classifier takes"):

@@ -8,7 +8,7 @@ from catena.data.settings import VocabularySettings
 from catena.embeddings.settings import EmbeddingSettings
 from catena.errors import ConfigError
 from catena.lm.neural_settings import FeedForwardModel
-from catena.tasks.lm.settings import NgramSettings
+from catena.tasks.lm.settings import MixtureSettings, NgramSettings
 from catena.tasks.pretrained import Pretrained, layers_from_the_top
 from catena.tasks.words.model import WordReader
 from catena.tasks.words.settings import WordInput
@@ -25,7 +25,7 @@ def adopt_words(own: WordInput, start: Pretrained) -> WordInput:
             f"pretrained = {str(start.folder)!r} reads pieces of words (tokenizer {tokens.kind!r}), and sentences of "
             f"words are to be read: train one with --tokenizer whitespace"
         )
-    if isinstance(lm, FeedForwardModel | NgramSettings):
+    if isinstance(lm, FeedForwardModel | NgramSettings | MixtureSettings):
         raise ConfigError(
             f"pretrained = {str(start.folder)!r} is of kind {lm.kind!r}, whose encoder reads no whole sentence: choose "
             f"a language model of kind lstm, gru, rnn, convolution or transformer"
