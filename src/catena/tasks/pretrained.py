@@ -55,8 +55,8 @@ def open_pretrained(folder: str | Path) -> Pretrained:
     config = configs.load(LmConfig, path)
     if not config.is_neural:
         raise ConfigError(
-            f"pretrained = {str(folder)!r} is a model of kind {config.model.kind!r}, which has no encoder: name a network, "
-            f"such as one that 'catena train lm FILE --model lstm' trains"
+            f"pretrained = {str(folder)!r} is a model of kind {config.model.kind!r}, which has no encoder: name a "
+            f"network, such as one that 'catena train lm FILE --model lstm' trains"
         )
     return Pretrained(checkpoint.folder, config, load_encoding(checkpoint.folder, "line"), checkpoint.weights())
 
