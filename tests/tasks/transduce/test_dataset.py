@@ -62,6 +62,17 @@ def test_the_split_depends_on_the_source_alone(pairs: Path, tmp_path: Path) -> N
     assert there == {word.source for word in data.dev} & {tuple(line.split("\t")[0]) for line in lines[:100]}
 
 
+@pytest.mark.parametrize("n", [2, 3, 12])
+def test_of_few_sources_one_is_held_out_and_what_was_read_is_told(n: int, tmp_path: Path) -> None:
+    path = tmp_path / "few.tsv"
+    path.write_text("".join(f"{word}\t{word.upper()}\n" for word in "abcdefghijkl"[:n]), encoding="utf-8")
+    data = prepare(config(path, dev_share=1e-9))
+    assert len(data.train) == n - 1
+    assert len(data.dev) == 1
+    assert place_of(data.dev[0].source) < min(place_of(word.source) for word in data.train)
+    assert data.lines[:2] == [f"{path} is read as parallel", f"read {n}; used {n}; dropped 0"]
+
+
 def test_files_of_their_own_are_not_split(pairs: Path, tmp_path: Path) -> None:
     dev = tmp_path / "dev.tsv"
     dev.write_text("a\tb\nc\td\n")

@@ -75,7 +75,8 @@ class TransduceApplication(LoopedApplication[TransduceConfig, Dataset]):
             model.save(folder)
 
         tokens = sum(len(x) for x, _ in data.pairs())
-        return fitting.keep(Fitted(scores, METRICS[0], save, tokens, test), WHAT_NEXT)
+        kept = Fitted(scores, METRICS[0], save, tokens, test)
+        return fitting.keep(kept) if isinstance(config.model, BaselineSettings) else fitting.keep(kept, WHAT_NEXT)
 
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
         assert isinstance(config, TransduceConfig)

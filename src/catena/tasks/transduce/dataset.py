@@ -166,6 +166,10 @@ def prepare(config: TransduceConfig) -> Dataset:
     for word in words:
         at = place_of(word.source)
         parts["test" if at < test_end else "dev" if at < dev_end else "train"].append(word)
+    if data.dev is None and not parts["dev"] and len(parts["train"]) > 1:  # few sources: the nearest to dev's share
+        nearest = min(parts["train"], key=lambda word: place_of(word.source))
+        parts["train"].remove(nearest)
+        parts["dev"].append(nearest)
     for name, path in (("dev", data.dev), ("test", data.test)):
         if path is not None:
             parts[name] = words_of(read_pairs(Path(path), data, format_of(Path(path), data)), cutting, tally)
@@ -173,9 +177,9 @@ def prepare(config: TransduceConfig) -> Dataset:
     for name, cure in (("train", ""), ("dev", ", a dev file, or a larger data.dev_share")):
         if not parts[name]:
             raise DataError(f"there are no pairs in {name}: {counts.sentence('')}. Give more pairs{cure}")
-    lines = [_line(name, part) for name, part in parts.items() if part]
-    if tally.dropped:
-        lines.append(counts.sentence())
+    lines = [f"{path} is read as {format}" for path, format in zip(data.train, formats, strict=True)]
+    lines.append(counts.sentence())
+    lines += [_line(name, part) for name, part in parts.items() if part]
     return Dataset(cutting, parts["train"], parts["dev"], parts["test"], tally, lines)
 
 
