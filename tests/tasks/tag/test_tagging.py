@@ -42,6 +42,15 @@ def test_the_scheme_is_seen(sentences: tuple[str, ...], scheme: str) -> None:
     assert scheme_of(placed(*sentences), tags, None) == scheme
 
 
+@pytest.mark.parametrize("hole", ["?", "_"])
+def test_a_hole_among_spans_is_not_taken_for_a_tag_unless_it_is_said_to_be_one(hole: str) -> None:
+    with pytest.raises(DataError, match=rf"train\.conll:21: '\{hole}' is no tag of spans.*--unknown '\{hole}'"):
+        found("B-A I-A", f"O {hole} B-A")
+    assert found("B-A I-A", f"O {hole} B-A", unknown=hole).files == IOB2
+    assert found("B-A I-A", f"O {hole} B-A", scheme="plain").files is None
+    assert found(f"N V {hole}").files is None
+
+
 def test_tags_that_no_scheme_allows_are_shown_with_both_lines() -> None:
     with pytest.raises(DataError) as caught:
         found("O B-A I-A", "O O I-B")

@@ -37,6 +37,8 @@ from catena.tasks.tag.settings import TagSettings
 
 LABELS, TAGGING = "labels.json", "tagging.json"
 UNKNOWN_ID = -1
+HOLES = frozenset(("?", "_", "-", "*"))
+"""What people write where a tag is not known."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ def scheme_of(sentences: Sequence[tuple[Sequence[str], Place]], tags: set[str], 
     """
     known = tags - {unknown}
     if not marks_spans(known):
+        _refuse_holes(sentences, known)
         return "plain"
     letters = {tag.partition("-")[0] for tag in known}
     if letters & set("LEUSM"):
@@ -208,6 +211,21 @@ def scheme_of(sentences: Sequence[tuple[Sequence[str], Place]], tags: set[str], 
         f"{Place(there.file, there.line + second.word)} {second}. No scheme allows both: mend the file, or give "
         f"--repair to read it as conlleval does"
     )
+
+
+def _refuse_holes(sentences: Sequence[tuple[Sequence[str], Place]], tags: set[str]) -> None:
+    """Where all tags but a ? or the like mark spans, taking them as plain would silently lose the spans."""
+    holes = tags & HOLES
+    if not holes or not marks_spans(tags - holes):
+        return
+    for sentence, place in sentences:
+        for i, tag in enumerate(sentence):
+            if tag in holes:
+                raise DataError(
+                    f"{Place(place.file, place.line + i)}: {tag!r} is no tag of spans, as the others are: give "
+                    f"--unknown {tag!r} if it stands where the tag is not known, or --scheme plain if it is a tag "
+                    f"like any other"
+                )
 
 
 def find_tagging(
