@@ -155,7 +155,6 @@ CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n2\tbark\tbark\tVERB\tVBP\t
             "a classifier needs at least two labels, and the data has only the label 'weather'",
         ),
         (b"a\tx y\na\tz w\n" * 9, "a classifier needs at least two labels, and the data has only the label 'a'"),
-        (CONLLU.encode(), "rows have ten tab-separated fields"),
         ("weather\tcaf\xe9\nmusic\tplay\n".encode("latin-1") * 9, ":1 is not UTF-8: byte 0xe9 at character 12"),
         (b"\x89PNG\r\n\x1a\n\0\0", "is a PNG picture, not a text"),
     ],
@@ -165,6 +164,22 @@ def test_files_that_are_not_what_a_classifier_learns_from(
 ) -> None:
     path = tmp_path / "data"
     path.write_bytes(content)
+    said = catena("train", *task, path)
+    assert said.code == 1
+    assert sentence in said.sentence
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "sentence"),
+    [
+        (["classify"], "rows have ten tab-separated fields"),
+        ([], "1 sentence is left to learn from, which cannot be split into train and dev"),
+    ],
+)
+def test_a_treebank_is_for_a_parser(catena: Catena, tmp_path: Path, task: list[str], sentence: str) -> None:
+    path = tmp_path / "data"
+    path.write_text(CONLLU, encoding="utf-8")
     said = catena("train", *task, path)
     assert said.code == 1
     assert sentence in said.sentence

@@ -174,7 +174,7 @@ def test_files_of_other_formats_and_empty_ones_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is nothing to train on"):
         prepared(config(tmp_path, generated(2, 1), data={}))
     one = config(tmp_path, generated(1, 1), data={"train": [str(tmp_path / "train.conllu")]})
-    with pytest.raises(DataError, match="too few sentences of train are left"):
+    with pytest.raises(DataError, match="left to learn from, which cannot be split into train and dev"):
         prepared(one)
 
 

@@ -233,7 +233,11 @@ def _rows(
         held = min(max(1, round(data.dev_share * len(train))), len(train) - 1)
         train, dev = np.sort(order[held:]), np.sort(order[:held])
     if dev is None or not len(train):
-        raise DataError("too few sentences of train are left to learn from: see what was dropped, and why")
+        left = "1 sentence is" if len(train) == 1 else f"{len(train)} sentences are"
+        raise DataError(
+            f"{left} left to learn from, which cannot be split into train and dev: see that blank lines part the "
+            f"sentences and that none were dropped, or give a dev file with --dev"
+        )
     return train, dev, test
 
 
