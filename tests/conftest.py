@@ -34,6 +34,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("catena")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the pages, each of which is one long test: at the end one worker would wait for the other."""
+    items.sort(key=lambda item: item.path.name != "test_docs.py")
+
+
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in Catena may reach the network: opening a connection fails the test."""
