@@ -8,15 +8,17 @@ such as counted ones, are made by :meth:`LoopedApplication.fit` and kept in the 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 import torch
 
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint, read_meta
 from catena.config import Config, to_toml
+from catena.data.batches import BatchPlan
 from catena.data.reading import Tally
 from catena.errors import CheckpointError
 from catena.randomness import Randomness
@@ -26,7 +28,7 @@ from catena.tasks.pretrained import Pretrained, open_pretrained
 from catena.training.loop import resume, train
 from catena.training.report import Outcome, Reporter
 from catena.training.run import RunFolder, create_run, open_run
-from catena.training.task import Task
+from catena.training.task import Batch, EpochPlan, Task
 
 DROPPED = "dropped.tsv"
 C = TypeVar("C", bound=Config)
@@ -39,6 +41,19 @@ class TestedTask(Task):
     @abstractmethod
     def test_scores(self) -> dict[str, float]:
         """The scores on test; empty where there is no such file. The model is in evaluation mode."""
+
+
+class PlannedEpoch(EpochPlan):
+    """An epoch that is a plan of rows, and a function that makes a batch of some of them."""
+
+    def __init__(self, plan: BatchPlan, batch_of: Callable[[np.ndarray], Batch]) -> None:
+        self.plan, self.batch_of = plan, batch_of
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def batch(self, i: int) -> Batch:
+        return self.batch_of(self.plan[i])
 
 
 class LoopedApplication(Application, Generic[C, D]):

@@ -23,7 +23,7 @@ from catena.tasks.classify.model import Classifier, Scores, VectorClassifier, lo
 from catena.tasks.classify.pretrained import groups_of
 from catena.tasks.classify.scoring import chosen_labels, right_ids, scores_of
 from catena.tasks.classify.settings import METRICS, ClassifyConfig
-from catena.tasks.looped import TestedTask
+from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.tasks.pretrained import free_from_the_top
 from catena.training.task import EpochPlan, Evaluation, LossOutput
 
@@ -64,7 +64,10 @@ class ClassifyTask(TestedTask):
         free_from_the_top(self._frozen_at_first, number, self.config.unfreeze)
         generator = self.randomness.numpy("batches", number)
         plan = BatchPlan.shuffled(self.data.texts.lengths[self.data.train], self.config.batches, generator)
-        return _Epoch(plan, self.data, self.device)
+        return PlannedEpoch(plan, self._batch)
+
+    def _batch(self, rows: np.ndarray) -> TextBatch:
+        return self.data.texts.batch(self.data.train[rows], self.data.labels, self.device)
 
     # --- the loss -----------------------------------------------------------------------------------------------------
 
@@ -169,17 +172,6 @@ class ClassifyTask(TestedTask):
 
     def summary(self) -> Sequence[str]:
         return self.data.lines
-
-
-class _Epoch(EpochPlan):
-    def __init__(self, plan: BatchPlan, data: Dataset, device: torch.device) -> None:
-        self.plan, self.data, self.device = plan, data, device
-
-    def __len__(self) -> int:
-        return len(self.plan)
-
-    def batch(self, i: int) -> TextBatch:
-        return self.data.texts.batch(self.data.train[self.plan[i]], self.data.labels, self.device)
 
 
 def score_all(

@@ -13,7 +13,7 @@ from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan, pad
 from catena.randomness import Randomness
-from catena.tasks.looped import TestedTask
+from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.tasks.pretrained import free_from_the_top
 from catena.tasks.tag.dataset import TagDataset, Tagged
 from catena.tasks.tag.model import TagBatch, TagModel
@@ -57,7 +57,8 @@ class TagTask(TestedTask):
     def epoch(self, number: int) -> EpochPlan:
         free_from_the_top(self._frozen_at_first, number, self.config.unfreeze)
         lengths = self.encoded.lengths[: len(self.data.train)]
-        return _Epoch(BatchPlan.shuffled(lengths, self.config.batches, self.randomness.numpy("batches", number)), self)
+        plan = BatchPlan.shuffled(lengths, self.config.batches, self.randomness.numpy("batches", number))
+        return PlannedEpoch(plan, self.batch)
 
     def batch(self, rows: np.ndarray) -> TagBatch:
         """Some of the training sentences with their tags."""
@@ -107,17 +108,6 @@ class TagTask(TestedTask):
 
     def summary(self) -> Sequence[str]:
         return self.data.lines
-
-
-class _Epoch(EpochPlan):
-    def __init__(self, plan: BatchPlan, task: TagTask) -> None:
-        self.plan, self.task = plan, task
-
-    def __len__(self) -> int:
-        return len(self.plan)
-
-    def batch(self, i: int) -> TagBatch:
-        return self.task.batch(self.plan[i])
 
 
 def _shown(one: Tagged, found: Sequence[str]) -> str:

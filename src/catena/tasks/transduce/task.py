@@ -14,7 +14,7 @@ from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan, pad
 from catena.randomness import Randomness
-from catena.tasks.looped import TestedTask
+from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.tasks.transduce.dataset import Dataset, Word
 from catena.tasks.transduce.predictor import EditModel, save_cutting
 from catena.tasks.transduce.scoring import first_answers, scores_of
@@ -65,7 +65,7 @@ class TransduceTask(TestedTask):
 
     def epoch(self, number: int) -> EpochPlan:
         generator = self.randomness.numpy("batches", number)
-        return _Epoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self)
+        return PlannedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self.batch)
 
     def batch(self, rows: np.ndarray) -> PairBatch:
         """Some pairs of train as tensors."""
@@ -104,14 +104,3 @@ class TransduceTask(TestedTask):
 
     def summary(self) -> Sequence[str]:
         return self.data.lines
-
-
-class _Epoch(EpochPlan):
-    def __init__(self, plan: BatchPlan, task: TransduceTask) -> None:
-        self.plan, self.task = plan, task
-
-    def __len__(self) -> int:
-        return len(self.plan)
-
-    def batch(self, i: int) -> PairBatch:
-        return self.task.batch(self.plan[i])

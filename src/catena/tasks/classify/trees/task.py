@@ -22,7 +22,7 @@ from catena.tasks.classify.trees.batch import EncodedTrees, Which, WordTrees
 from catena.tasks.classify.trees.dataset import TreeDataset
 from catena.tasks.classify.trees.model import TreeClassifier
 from catena.tasks.classify.trees.scoring import JudgedNodes, sides_of, tree_scores
-from catena.tasks.looped import TestedTask
+from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.training.task import EpochPlan, Evaluation, LossOutput
 
 
@@ -58,7 +58,10 @@ class TreeTask(TestedTask):
     def epoch(self, number: int) -> EpochPlan:
         generator = self.randomness.numpy("batches", number)
         plan = BatchPlan.shuffled(self.data.trees.lengths[self.data.train], self.config.batches, generator)
-        return _Epoch(plan, self.data, self.device)
+        return PlannedEpoch(plan, self._batch)
+
+    def _batch(self, rows: np.ndarray) -> WordTrees:
+        return self.data.trees.batch(self.data.train[rows], "labelled", self.device)
 
     def loss(self, batch: WordTrees) -> LossOutput:
         losses = self._loss.single(self._model(batch), batch.labels, self.config.loss.label_smoothing)
@@ -124,17 +127,6 @@ class TreeTask(TestedTask):
 
     def summary(self) -> Sequence[str]:
         return self.data.lines
-
-
-class _Epoch(EpochPlan):
-    def __init__(self, plan: BatchPlan, data: TreeDataset, device: torch.device) -> None:
-        self.plan, self.data, self.device = plan, data, device
-
-    def __len__(self) -> int:
-        return len(self.plan)
-
-    def batch(self, i: int) -> WordTrees:
-        return self.data.trees.batch(self.data.train[self.plan[i]], "labelled", self.device)
 
 
 def score_trees(

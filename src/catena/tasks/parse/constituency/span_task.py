@@ -21,7 +21,7 @@ from catena.data.tokenise import build_tokeniser
 from catena.data.vocabulary import Labels, Vocabulary
 from catena.randomness import Randomness
 from catena.tasks.application import BEST, Asking
-from catena.tasks.looped import TestedTask
+from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.tasks.parse.constituency.answers import Parsed
 from catena.tasks.parse.constituency.constraints import Given
 from catena.tasks.parse.constituency.counted import CONFIG, TOKENISER, WHAT_NEXT
@@ -136,7 +136,17 @@ class SpanTask(TestedTask):
         free_from_the_top(self._frozen_at_first, number, self.config.unfreeze)
         generator = self.randomness.numpy("batches", number)
         plan = BatchPlan.shuffled(self.data.encoded.lengths, self.config.batches, generator)
-        return _Epoch(plan, self.data, self.device)
+        return PlannedEpoch(plan, self._batch)
+
+    def _batch(self, rows: np.ndarray) -> SpanBatch:
+        data = self.data
+        words = data.encoded.batch(rows, self.device)
+        lengths = [len(data.tags[int(r)]) for r in rows]
+        tags = np.full((len(rows), max(lengths)), -1, np.int64)
+        for place, r in enumerate(rows):
+            tags[place, : lengths[place]] = data.tags[int(r)]
+        gold = gold_trees([data.spans[int(r)] for r in rows], lengths)
+        return SpanBatch(words, gold.to(self.device), torch.from_numpy(tags).to(self.device))
 
     def loss(self, batch: SpanBatch) -> LossOutput:
         scores = self.parser(batch.words)
@@ -191,24 +201,6 @@ class SpanTask(TestedTask):
 
     def summary(self) -> Sequence[str]:
         return self.data.bank.lines
-
-
-class _Epoch(EpochPlan):
-    def __init__(self, plan: BatchPlan, data: SpanData, device: torch.device) -> None:
-        self.plan, self.data, self.device = plan, data, device
-
-    def __len__(self) -> int:
-        return len(self.plan)
-
-    def batch(self, i: int) -> SpanBatch:
-        rows, data = self.plan[i], self.data
-        words = data.encoded.batch(rows, self.device)
-        lengths = [len(data.tags[int(r)]) for r in rows]
-        tags = np.full((len(rows), max(lengths)), -1, np.int64)
-        for place, r in enumerate(rows):
-            tags[place, : lengths[place]] = data.tags[int(r)]
-        gold = gold_trees([data.spans[int(r)] for r in rows], lengths)
-        return SpanBatch(words, gold.to(self.device), torch.from_numpy(tags).to(self.device))
 
 
 def save_names(names: Names, folder: Path) -> None:

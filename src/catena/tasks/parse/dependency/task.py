@@ -18,7 +18,7 @@ from catena.data.tokenise import build_tokeniser
 from catena.data.vocabulary import Labels
 from catena.metrics.attachment import MEASURES, Attached, count_trees
 from catena.randomness import Randomness
-from catena.tasks.looped import TestedTask
+from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.tasks.parse.dependency.dataset import Dataset, attached
 from catena.tasks.parse.dependency.decode import Decoder
 from catena.tasks.parse.dependency.loss import GoldTrees, sentence_losses
@@ -80,7 +80,12 @@ class DependencyTask(TestedTask):
         free_from_the_top(self._frozen_at_first, number, self.config.unfreeze)
         generator = self.randomness.numpy("batches", number)
         plan = BatchPlan.shuffled(self.data.sentences.lengths[self.data.train], self.config.batches, generator)
-        return _Epoch(plan, self.data, self.device)
+        return PlannedEpoch(plan, self._batch)
+
+    def _batch(self, rows: np.ndarray) -> ParseBatch:
+        data, train = self.data, self.data.train[rows]
+        known = sum(int((data.heads[int(row)] >= 0).sum()) for row in train)
+        return ParseBatch(data.sentences.batch(train, self.device), data.gold(train, self.device), known)
 
     def loss(self, batch: ParseBatch) -> LossOutput:
         losses = sentence_losses(self.settings, self.parser(batch.words), batch.gold)
@@ -130,19 +135,6 @@ class DependencyTask(TestedTask):
 
     def summary(self) -> Sequence[str]:
         return self.data.lines
-
-
-class _Epoch(EpochPlan):
-    def __init__(self, plan: BatchPlan, data: Dataset, device: torch.device) -> None:
-        self.plan, self.data, self.device = plan, data, device
-
-    def __len__(self) -> int:
-        return len(self.plan)
-
-    def batch(self, i: int) -> ParseBatch:
-        rows = self.data.train[self.plan[i]]
-        known = sum(int((self.data.heads[int(row)] >= 0).sum()) for row in rows)
-        return ParseBatch(self.data.sentences.batch(rows, self.device), self.data.gold(rows, self.device), known)
 
 
 def parse_all(
