@@ -119,6 +119,23 @@ def test_what_cannot_be_tagged_is_said(tmp_path: Path) -> None:
         config(tmp_path / "e.conll", tokenizer={"kind": "bytes"})
 
 
+def test_a_line_that_names_the_columns_is_no_word(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    rows = "Dogs N\nbark V\n\n" * 4
+    path.write_text("word tag\n" + rows, encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.conll:1 names the columns, and would be read as a word: delete that line"):
+        read(path)
+    path.write_text("word N\n" + rows + "token tag\n\n", encoding="utf-8")
+    assert len(read(path).train) > 1, "elsewhere they are words like any other"
+
+
+def test_an_empty_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("", encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.conll, without a sentence, cannot be split into train and dev"):
+        read(path, data={"format": "columns"})
+
+
 @pytest.mark.parametrize(("columns", "label"), [("1", None), ("-1", None), ("1", "1"), ("1", "-1")])
 def test_a_model_is_not_shown_the_tags_that_it_is_to_find(tmp_path: Path, columns: str, label: str | None) -> None:
     path, words = write(tmp_path / "a.conll"), {**TINY["words"], "columns": [columns]}

@@ -118,6 +118,18 @@ def read_tagged(
             yield one
 
 
+WORD_HEADS = frozenset(("word", "words", "token", "tokens", "form"))
+TAG_HEADS = frozenset(("tag", "tags", "label", "labels", "pos", "ner"))
+"""What the first and the last column are called in a line that names them."""
+
+
+def _refuse_header(example: Columns) -> None:
+    """A line of names would be learnt as a word and its tag."""
+    first, last = example.rows[0][0].lower(), example.rows[0][-1].lower()
+    if example.place.line == 1 and first in WORD_HEADS and last in TAG_HEADS:
+        raise DataError(f"{example.place} names the columns, and would be read as a word: delete that line")
+
+
 def from_rows(data: TagData, columns: Sequence[str], example: Columns | ConlluSentence, tagged: bool) -> Tagged:
     """A sentence whose words stand in rows, with its tags if they are to be read."""
     sentence = sentence_of(example, columns, None if isinstance(example, ConlluSentence) else data.text_column)
@@ -127,6 +139,8 @@ def from_rows(data: TagData, columns: Sequence[str], example: Columns | ConlluSe
         raise DataError(
             f"{example.place}: the file has one column, and a tagger learns from words with their tags: add a column"
         )
+    if isinstance(example, Columns):
+        _refuse_header(example)
     name = data.label_column or ("upos" if isinstance(example, ConlluSentence) else "-1")
     tags = field_of(example, name)
     _refuse_answers(example, name, columns)
@@ -271,7 +285,11 @@ def _split(
     if "dev" in parts:
         return _not_empty(train, "train"), _not_empty(parts["dev"], "dev"), test
     if len(train) < 2:
-        one = f"one sentence, of {len(train[0].sentence):,} words," if train else "a file without a sentence"
+        one = (
+            f"one sentence, of {len(train[0].sentence):,} words,"
+            if train
+            else f"{', '.join(data.train)}, without a sentence,"
+        )
         mark = "each sentence has a line of its own" if data.segment else "a blank line follows each sentence"
         raise DataError(f"{one} cannot be split into train and dev: see that {mark}, or give a dev file with --dev")
     count = min(max(1, round(data.dev_share * len(train))), len(train) - 1)
