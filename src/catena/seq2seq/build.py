@@ -1,0 +1,18 @@
+"""From settings to encoder-decoders. A new kind is entered in ``MODELS`` under its ``kind``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from catena.registry import Registry
+from catena.seq2seq.base import EncoderDecoder
+from catena.seq2seq.sides import Sides
+
+
+MODELS: Registry[Callable[[Any, Sides], EncoderDecoder]] = Registry("encoder-decoder")
+
+
+def build_encoder_decoder(settings: Any, sides: Sides) -> EncoderDecoder:
+    """The encoder-decoder of these settings, with fresh weights drawn from torch's generator."""
+    return MODELS[settings.kind](settings, sides)

@@ -1,0 +1,6 @@
+"""Settings of encoder-decoders: typed values, told apart by ``kind``. Imports no torch.
+
+Each kind has its class in a module of its own, ``<kind>_settings``; ``EncoderDecoderSettings`` is any of them.
+"""
+
+from __future__ import annotations
