@@ -9,7 +9,6 @@ from catena.registry import Registry
 from catena.seq2seq.base import EncoderDecoder
 from catena.seq2seq.sides import Sides
 
-
 MODELS: Registry[Callable[[Any, Sides], EncoderDecoder]] = Registry("encoder-decoder")
 
 
