@@ -180,3 +180,31 @@ def test_few_rows_without_gradients_are_the_same_and_see_new_weights() -> None:
             torch.testing.assert_close(layer.log_probs(hidden), wanted)
             layer.scores.weight += 0.3 * torch.randn_like(layer.scores.weight)
     assert layer._rows is not None, "the compiled product was asked"
+
+
+class TestSmoothedSoftmax(OutputLaws):
+    divergence = 0.05  # what is learnt is smoother than the data
+
+    def make(self, v: int, forbidden: Sequence[int] = ()) -> Softmax:
+        return Softmax(D, v, temperature=0.7, forbidden=forbidden, smoothing=0.2)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("forbidden", [(), (0, 4)])
+def test_smoothing_is_that_of_torch_over_the_ids_that_may_come(bias: bool, forbidden: tuple[int, ...]) -> None:
+    layer = scramble(Softmax(D, V, bias, 0.7, forbidden=forbidden, smoothing=0.1).double())
+    hidden = torch.randn(N, D, dtype=torch.float64, requires_grad=True)
+    kept = [i for i in range(V) if i not in forbidden]
+    places = torch.randint(len(kept), (N,))
+    rows = layer.scores.bias[kept] if layer.scores.bias is not None else None
+    logits = functional.linear(hidden, layer.scores.weight[kept], rows) / 0.7
+    plain = functional.cross_entropy(logits, places, label_smoothing=0.1)
+    ours = layer.loss(hidden, torch.tensor(kept)[places])
+    torch.testing.assert_close(ours, plain, **CLOSE)
+    inputs = (hidden, *layer.parameters())
+    torch.testing.assert_close(torch.autograd.grad(ours, inputs), torch.autograd.grad(plain, inputs), **CLOSE)
+
+
+def test_smoothing_out_of_range_is_refused() -> None:
+    with pytest.raises(ConfigError, match="smoothing must be from 0 to below 1, but it is 1"):
+        Softmax(D, V, smoothing=1.0)

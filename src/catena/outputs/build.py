@@ -85,7 +85,7 @@ def build_output(
 @OUTPUTS.register("softmax")
 def build_softmax(settings: SoftmaxSettings, d_in: int, words: Words) -> Softmax:
     """The full softmax."""
-    return Softmax(d_in, words.v, settings.bias, settings.temperature, words.tied, words.forbidden)
+    return Softmax(d_in, words.v, settings.bias, settings.temperature, words.tied, words.forbidden, settings.smoothing)
 
 
 @OUTPUTS.register("adaptive")

@@ -23,6 +23,9 @@ class SoftmaxSettings(Config):
     """A bias for each word."""
     temperature: float = Field(1.0, gt=0)
     """What scores are divided by; above 1 the distribution is flatter."""
+    smoothing: float = Field(0.0, ge=0, lt=1)
+    """Share of each target that training spreads evenly over all words (label smoothing); 0.1 is usual in
+    translation."""
 
 
 class AdaptiveSettings(Config):

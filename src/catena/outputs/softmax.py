@@ -92,10 +92,11 @@ class Softmax(ScoredOutput):
         temperature: what scores are divided by; above 1 the distribution is flatter. May be set later as well.
         tied: rows of an embedding to use as weights.
         forbidden: ids of probability 0.
+        smoothing: the share of each target that training spreads evenly over all ids that may come (Szegedy et al.
+            2016, section 7).
     """
 
     normalised = True
-    likelihood = True
 
     def __init__(
         self,
@@ -105,18 +106,39 @@ class Softmax(ScoredOutput):
         temperature: float = 1.0,
         tied: nn.Parameter | None = None,
         forbidden: Sequence[int] = (),
+        smoothing: float = 0.0,
     ) -> None:
         super().__init__()
         if not temperature > 0:
             raise ConfigError(
                 f"temperature must be above 0, but it is {temperature}: take the best id for a limit of 0"
             )
-        self.d_in, self.v, self.temperature = d_in, v, temperature
+        if not 0 <= smoothing < 1:
+            raise ConfigError(f"smoothing must be from 0 to below 1, but it is {smoothing}: 0.1 is usual")
+        self.d_in, self.v, self.temperature, self.smoothing = d_in, v, temperature, smoothing
+        self.likelihood = smoothing == 0
         self.scores = WordScores(d_in, v, bias, tied, forbidden)
 
     def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
         targets = checked_targets(self, hidden, targets)
-        return softmax_loss(hidden, self.scores.weight, self.final_bias, targets, 1 / self.temperature)
+        loss = softmax_loss(hidden, self.scores.weight, self.final_bias, targets, 1 / self.temperature)
+        return loss + self._smoothed(hidden, targets) if self.smoothing else loss
+
+    def _smoothed(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
+        r"""What smoothing adds to the loss. With :math:`\bar s` the mean score of the ids that may come,
+
+        .. math::  (1 - ε)(-\log p(y)) + ε (\log Z - \bar s) = -\log p(y) + ε (s(y) - \bar s)
+
+        which is linear in the vectors: a mean of the weights and those of the targets suffice, and no logits.
+        """
+        weight, bias, forbidden = self.scores.weight, self.scores.bias, self.scores.forbidden
+        allowed = weight.new_ones(self.v) if forbidden is None else (~forbidden).to(weight.dtype)
+        share = (allowed / allowed.sum()).to(wide(weight.dtype))
+        rows = self.scores.rows(targets) - share @ weight.to(share.dtype)
+        more = (hidden.to(rows.dtype) * rows).sum()
+        if bias is not None:
+            more = more + bias[targets].sum() - len(targets) * (share @ bias.to(share.dtype))
+        return self.smoothing / self.temperature / max(len(hidden), 1) * more
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, temperature={self.temperature}"
+        return f"{super().extra_repr()}, temperature={self.temperature}, smoothing={self.smoothing}"
