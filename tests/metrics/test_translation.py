@@ -15,7 +15,8 @@ from catena.metrics.translation import TRANSLATION_METRICS, translation_measure
 
 sacrebleu = pytest.importorskip("sacrebleu")
 
-WORDS = "Ein Mann läuft , die Frau sieht einen Hund . Das Kind und der Hund spielen im Park !".split()
+LINE = "Ein Mann läuft , die Frau sieht einen Hund . Das Kind und der Hund spielen im Park !"
+WORDS = LINE.split()
 
 
 def texts(n: int, noise: float, seed: int = 0) -> tuple[list[str], list[str]]:

@@ -30,6 +30,7 @@ EXTRAS = {
     "tensorboard": ("tensorboard",),
     "sklearn": ("scikit-learn",),
     "png": ("resvg-py",),
+    "translate": ("sacrebleu",),
 }
 
 
