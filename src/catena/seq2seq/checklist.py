@@ -1,0 +1,349 @@
+r"""The neural checklist model: texts that mention what is on a list, each thing in its time.
+
+A source is a goal (a title) and an agenda (ingredients): the goal's ids, then a separator and the ids of an item,
+again and again. With :math:`g` and the rows of :math:`E` the sums of word vectors of the goal and of each item, and
+:math:`a_t` how far each item is ticked off, a step is
+
+.. math::
+    r_t, z_t, s_t, q_t &= σ(W x_t + U h_{t-1} + b) \\
+    \tilde h_t &= \tanh(W_h x_t + b_h + r_t ∘ U_h h_{t-1} + s_t ∘ Y g + q_t ∘ Z E^\top (1 - a_{t-1})) \\
+    h_t &= (1 - z_t) ∘ h_{t-1} + z_t ∘ \tilde h_t
+
+and the next word is foretold by a soft switch :math:`f_t` between the language model, a new item and a used one:
+
+.. math::
+    f_t &= \mathrm{softmax}(β S h_t) \\
+    α_t^{new} &= \mathrm{softmax}(γ (1 - a_{t-1}) ∘ E P h_t), \quad
+    α_t^{used} = \mathrm{softmax}(γ\, a_{t-1} ∘ E P h_t) \\
+    o_t &= f_t^{lm} P h_t + f_t^{new} E^\top α_t^{new} + f_t^{used} E^\top α_t^{used} \\
+    a_t &= \min(1, a_{t-1} + f_t^{new} α_t^{new})
+
+Kiddon, Zettlemoyer & Choi (2016), section 3. Whatever does not depend on the step is projected once; a step takes one
+product with the state and one with the agenda. Time O(t (d² + n d)) for n items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.decoding.stepper import Attentive, Stepper
+from catena.embeddings.table import EmbeddingTable
+from catena.encoders.dropout import Dropout
+from catena.errors import ConfigError
+from catena.numerics import NEVER
+from catena.outputs.build import build_output
+from catena.seq2seq.base import Memory, Source, VectorDecoder
+from catena.seq2seq.checklist_settings import ChecklistSettings
+from catena.seq2seq.sides import Sides
+from catena.shapes import mask_from_lengths
+
+LM, NEW, USED = range(3)
+"""The ways of the switch."""
+GATES = 4
+LEAST = 1e-12
+"""The smallest probability whose logarithm is taken."""
+
+
+class Agenda(NamedTuple):
+    """What a source says of every step, projected once. Padded items have vectors of zeros and are never looked at."""
+
+    goal: Float[Tensor, "b d"]
+    """Y g"""
+    begin: Float[Tensor, "b d"]
+    """The state before the first step."""
+    items: Float[Tensor, "b n e"]
+    """E"""
+    keys: Float[Tensor, "b n d"]
+    """γ E P"""
+    terms: Float[Tensor, "b n d"]
+    """E Zᵀ"""
+    closed: Float[Tensor, "b n"]
+    """0 where there is an item to look at, -inf where there is none. Without any item, the first is looked at."""
+    ways: Float[Tensor, "b 3"]
+    """0, and -inf for the ways of the switch that an empty agenda closes."""
+
+    def select(self, rows: Int[Tensor, " m"]) -> Agenda:
+        """Those of the given rows."""
+        return Agenda(*(part[rows] for part in self))
+
+
+class Step(NamedTuple):
+    """The state of the model after a step."""
+
+    h: Float[Tensor, "b d"]
+    recurrent: Float[Tensor, "b r"]
+    """U h, of all gates and the candidate: the next step reads it."""
+    switch: Float[Tensor, "b 3"]
+    new: Float[Tensor, "b n"]
+    used: Float[Tensor, "b n"]
+    ticked: Float[Tensor, "b n"]
+    """a_t"""
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """What the model did for each target: ``[i, t]`` is of the step that foretells target ``t``.
+
+    Args:
+        switch: the probabilities of language model, new item and used item.
+        new: the weights of items among new ones.
+        used: the weights of items among used ones.
+        ticked: how far each item is ticked off after the step.
+    """
+
+    switch: Float[Tensor, "b t 3"]
+    new: Float[Tensor, "b t n"]
+    used: Float[Tensor, "b t n"]
+    ticked: Float[Tensor, "b t n"]
+
+
+class ChecklistModel(VectorDecoder):
+    """A text for each goal and agenda. Source and target have one vocabulary.
+
+    Args:
+        separator: the source id that stands before each item.
+        nameless: ids that name no item although items hold them, such as the unknown word; supervision skips them.
+    """
+
+    def __init__(self, settings: ChecklistSettings, sides: Sides, separator: int, nameless: Sequence[int] = ()) -> None:
+        super().__init__()
+        if sides.n_source != sides.v:
+            raise ConfigError(
+                f"a checklist model writes the words of its items, so that source and target must have one vocabulary, "
+                f"but their sizes are {sides.n_source} and {sides.v}"
+            )
+        self.settings, self.separator = settings, separator
+        self.v, self.begin, self.end = sides.v, sides.begin, sides.end
+        d, e = settings.d, settings.d_embedding
+        self.embedding = EmbeddingTable(sides.v, e, scale=settings.scale)
+        tied = self.embedding.weight if settings.tied else None
+        self.output = build_output(settings.output, e, sides.counts, tied=tied, forbidden=sides.forbidden)
+        self.drop_input, self.drop_output = Dropout(settings.dropout_input, time=1), Dropout(settings.dropout_output)
+        self.read = nn.Linear(e, (GATES + 1) * d)
+        self.recur = nn.Linear(d, (GATES + 1) * d + 3, bias=False)
+        self.goal = nn.Linear(e, d, bias=False)
+        self.first = nn.Linear(e, d)
+        self.term = nn.Linear(e, d, bias=False)
+        self.project = nn.Linear(d, e, bias=False)
+        self.register_buffer("names", torch.ones(sides.v, dtype=torch.bool))
+        self.names: Bool[Tensor, " v"]
+        self.names[[separator, *nameless, *sides.forbidden]] = False
+        for block in self.recur.weight[: (GATES + 1) * d].split(d):
+            nn.init.orthogonal_(block.detach())
+
+    # --- the source ---------------------------------------------------------------------------------------------------
+
+    def encode(self, source: Source) -> Memory:
+        states = self.embedding(source.ids)
+        goal, items, real = self.gathered(source, states)
+        some = real.any(dim=1)
+        looked = real | torch.nn.functional.pad(~some[:, None], (0, real.shape[1] - 1))
+        ways = states.new_zeros(len(states), 3).masked_fill(~some[:, None], NEVER)
+        ways[:, LM] = 0.0
+        agenda = Agenda(
+            goal=self.goal(goal),
+            begin=torch.tanh(self.first(goal)),
+            items=items,
+            keys=self.settings.item_sharpness * (items @ self.project.weight),
+            terms=self.term(items),
+            closed=torch.zeros_like(looked, dtype=states.dtype).masked_fill(~looked, NEVER),
+            ways=ways,
+        )
+        return Memory(states, source.lengths, source, tuple(agenda))
+
+    def gathered(
+        self, source: Source, states: Float[Tensor, "b s e"]
+    ) -> tuple[Float[Tensor, "b e"], Float[Tensor, "b n e"], Bool[Tensor, "b n"]]:
+        """The sums of vectors of the goal and of each item, and which items there are."""
+        member = self.members(source).to(states.dtype)
+        sums = member.transpose(1, 2) @ states
+        return sums[:, 0], sums[:, 1:], member[:, :, 1:].any(dim=1)
+
+    def members(self, source: Source) -> Bool[Tensor, "b s _"]:
+        """``[i, j, m]``: whether token ``j`` belongs to item ``m``, of which 0 is the goal. There is at least one
+        column for items."""
+        apart = source.ids == self.separator
+        number = apart.cumsum(dim=1)
+        real = mask_from_lengths(source.lengths, source.ids.shape[1]) & ~apart
+        n = max(1, int(number.max()))
+        return (number[:, :, None] == torch.arange(n + 1, device=number.device)) & real[:, :, None]
+
+    # --- the target ---------------------------------------------------------------------------------------------------
+
+    def started(self, agenda: Agenda) -> Step:
+        """The state before anything is read, with nothing ticked off."""
+        recurrent = self.recur(agenda.begin)[:, : (GATES + 1) * self.settings.d]
+        nothing = torch.zeros_like(agenda.closed)
+        return Step(agenda.begin, recurrent, agenda.ways, nothing, nothing, nothing)
+
+    def step(self, read: Float[Tensor, "b r"], before: Step, agenda: Agenda) -> Step:
+        """One step. ``read`` is W x + b of all gates and the candidate."""
+        d, sharpness = self.settings.d, self.settings.switch_sharpness
+        gates = torch.sigmoid(read[:, : GATES * d] + before.recurrent[:, : GATES * d])
+        reset, update, goal, item = gates.split(d, dim=1)
+        left = 1 - before.ticked
+        term = torch.bmm(left[:, None], agenda.terms)[:, 0]
+        own = torch.addcmul(read[:, GATES * d :], reset, before.recurrent[:, GATES * d :])
+        candidate = torch.tanh(torch.addcmul(torch.addcmul(own, goal, agenda.goal), item, term))
+        h = torch.lerp(before.h, candidate, update)
+        recurrent, ways = self.recur(h).split(((GATES + 1) * d, 3), dim=1)
+        scores = torch.bmm(agenda.keys, h[:, :, None])[:, :, 0]
+        both = torch.stack((left, before.ticked)) * scores + agenda.closed
+        new, used = torch.softmax(both, dim=2).unbind()
+        switch = torch.softmax(sharpness * ways + agenda.ways, dim=1)
+        ticked = torch.addcmul(before.ticked, switch[:, NEW : NEW + 1], new).clamp(max=1)
+        return Step(h, recurrent, switch, new, used, ticked)
+
+    def unrolled(self, memory: Memory, before: Int[Tensor, "b t"]) -> tuple[Float[Tensor, "b t d"], Checked]:
+        """The states of all steps and what they did, with the ids before each target given."""
+        agenda = Agenda(*memory.more)
+        read, state, steps = self.read(self.drop_input(self.embedding(before))), self.started(agenda), []
+        for t in range(before.shape[1]):
+            state = self.step(read[:, t], state, agenda)
+            steps.append(state)
+        h, switch, new, used, ticked = (
+            torch.stack([getattr(step, name) for step in steps], dim=1)
+            for name in ("h", "switch", "new", "used", "ticked")
+        )
+        return h, Checked(switch, new, used, ticked)
+
+    def mixed(
+        self, h: Float[Tensor, "b t d"], checked: Checked, items: Float[Tensor, "b n e"]
+    ) -> Float[Tensor, "b t e"]:
+        """o: the vectors that foretell words."""
+        share = checked.switch[..., NEW, None] * checked.new + checked.switch[..., USED, None] * checked.used
+        return self.drop_output(checked.switch[..., LM, None] * self.project(h) + share @ items)
+
+    def hidden(self, memory: Memory, before: Int[Tensor, "b t"]) -> Float[Tensor, "b t e"]:
+        h, checked = self.unrolled(memory, before)
+        return self.mixed(h, checked, Agenda(*memory.more).items)
+
+    def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
+        memory = self.encode(source)
+        h, checked = self.unrolled(memory, self.shifted(targets))
+        real = mask_from_lengths(lengths, targets.shape[1])
+        hidden = self.mixed(h, checked, Agenda(*memory.more).items)
+        loss = self.output.loss(hidden[real], targets[real])
+        if self.settings.supervision:
+            loss = loss + self.settings.supervision * self.switch_loss(source, targets, real, checked)
+        if self.settings.completion:
+            loss = loss + self.settings.completion * self._left_over(Agenda(*memory.more), lengths, checked)
+        return loss
+
+    def switch_loss(
+        self, source: Source, targets: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], checked: Checked
+    ) -> Float[Tensor, ""]:
+        """The mean over targets of -log of the right way of the switch, and of the right item where there is one.
+
+        A target that an item holds refers to it: as to a new one, if no target before does.
+        """
+        first, again = self.mentions(source, targets)
+        is_new = first.any(dim=2)
+        is_used = again.any(dim=2) & ~is_new
+        way = torch.where(is_new, NEW, torch.where(is_used, USED, LM))
+        chosen = checked.switch.gather(2, way[:, :, None])[:, :, 0]
+        item = torch.where(is_new, (checked.new * first).sum(dim=2), (checked.used * again).sum(dim=2))
+        found = chosen.clamp(min=LEAST).log() + torch.where(is_new | is_used, item.clamp(min=LEAST).log(), 0.0)
+        return -found[real].mean()
+
+    def mentions(
+        self, source: Source, targets: Int[Tensor, "b t"]
+    ) -> tuple[Bool[Tensor, "b t n"], Bool[Tensor, "b t n"]]:
+        """Which items each target mentions for the first time, and which again."""
+        same = (targets[:, :, None] == source.ids[:, None, :]) & self.names[targets][:, :, None]
+        members = self.members(source)[:, :, 1:]
+        held = (same.float() @ members.float()) > 0
+        before = (held.cumsum(dim=1) - held.long()) > 0
+        return held & ~before, held & before
+
+    def _left_over(self, agenda: Agenda, lengths: Int[Tensor, " b"], checked: Checked) -> Float[Tensor, ""]:
+        """The share of items that are not ticked off at the end, in the mean over texts with items."""
+        last = checked.ticked[torch.arange(len(lengths), device=lengths.device), (lengths - 1).clamp(min=0)]
+        open_, some = agenda.closed == 0, agenda.ways[:, NEW] == 0
+        share = ((1 - last) * open_).sum(dim=1) / open_.sum(dim=1)
+        return (share * some).sum() / some.sum().clamp(min=1)
+
+    # --- looking inside -----------------------------------------------------------------------------------------------
+
+    def checked(self, source: Source, targets: Int[Tensor, "b t"]) -> Checked:
+        """What the model does for each target; what lies beyond a target's length tells nothing."""
+        return self.unrolled(self.encode(source), self.shifted(targets))[1]
+
+    def attention(
+        self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+    ) -> list[Float[Tensor, "b h t s"]]:
+        """Where a target looks among the tokens of items, as new ones (head 0) and as used ones (head 1)."""
+        found = self.checked(source, targets)
+        real = mask_from_lengths(lengths, targets.shape[1])[:, None, :, None]
+        member = self._spread(source, found.new.dtype)
+        return [torch.stack((found.new @ member, found.used @ member), dim=1) * real]
+
+    def _spread(self, source: Source, dtype: torch.dtype) -> Float[Tensor, "b n s"]:
+        """The weight of an item goes to its tokens in equal parts."""
+        member = self.members(source)[:, :, 1:].transpose(1, 2).to(dtype)
+        return member / member.sum(dim=2, keepdim=True).clamp(min=1)
+
+    def stepper(self, source: Source) -> ChecklistStepper:
+        return ChecklistStepper(self, source)
+
+
+class Row(NamedTuple):
+    """The state of a search: the model's own, the agenda of each row, and how its items lie in the source."""
+
+    step: Step
+    agenda: Agenda
+    spread: Float[Tensor, "n k s"]
+    mask: Bool[Tensor, "n s"]
+
+
+class ChecklistStepper(Stepper[Row], Attentive[Row]):
+    """A checklist model as a stepper, a row for each source."""
+
+    def __init__(self, model: ChecklistModel, source: Source) -> None:
+        self.model, self.source = model, source
+        self.v, self.end = model.v, model.end
+
+    @torch.no_grad()
+    def start(self, n: int) -> Row:
+        if n != len(self.source):
+            raise ConfigError(f"a search begins one row for each source: there are {len(self.source)}, not {n}")
+        memory = self.model.encode(self.source)
+        agenda = Agenda(*memory.more)
+        mask = mask_from_lengths(self.source.lengths, self.source.ids.shape[1])
+        first = Row(self.model.started(agenda), agenda, self.model._spread(self.source, memory.states.dtype), mask)
+        return self.advance(first, torch.full((n,), self.model.begin, device=mask.device))
+
+    @torch.no_grad()
+    def log_probs(self, state: Row) -> Float[Tensor, "n v"]:
+        step = state.step
+        checked = Checked(step.switch[:, None], step.new[:, None], step.used[:, None], step.ticked[:, None])
+        return self.model.output.log_probs(self.model.mixed(step.h[:, None], checked, state.agenda.items)[:, 0])
+
+    @torch.no_grad()
+    def advance(self, state: Row, ids: Int[Tensor, " n"]) -> Row:
+        read = self.model.read(self.model.embedding(ids[:, None])[:, 0])
+        return state._replace(step=self.model.step(read, state.step, state.agenda))
+
+    def select(self, state: Row, rows: Int[Tensor, " m"]) -> Row:
+        step = Step(*(part[rows] for part in state.step))
+        return Row(step, state.agenda.select(rows), state.spread[rows], state.mask[rows])
+
+    def join(self, states: Sequence[Row]) -> Row:
+        """All states must be of this stepper: their agendas have one width."""
+        steps, agendas, spreads, masks = zip(*states, strict=True)
+        step = Step(*(torch.cat(parts) for parts in zip(*steps, strict=True)))
+        agenda = Agenda(*(torch.cat(parts) for parts in zip(*agendas, strict=True)))
+        return Row(step, agenda, torch.cat(spreads), torch.cat(masks))
+
+    def attention(self, state: Row) -> Float[Tensor, "n s"]:
+        share = state.step.switch[:, NEW, None] * state.step.new + state.step.switch[:, USED, None] * state.step.used
+        return torch.bmm(share[:, None], state.spread)[:, 0]
+
+    def source_mask(self, state: Row) -> Bool[Tensor, "n s"]:
+        return state.mask

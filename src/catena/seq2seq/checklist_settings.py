@@ -1,0 +1,40 @@
+"""Settings of the neural checklist model. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from catena.config import Config
+from catena.outputs.settings import OutputSettings, SoftmaxSettings
+
+
+class ChecklistSettings(Config):
+    """The neural checklist model (Kiddon et al. 2016): it keeps a list of what it has mentioned."""
+
+    kind: Literal["checklist"] = "checklist"
+    """The model."""
+    d_embedding: int = Field(256, gt=0)
+    """Features of the vector of a word. Goal and items are sums of such vectors."""
+    scale: float = Field(0.1, gt=0)
+    """Vectors are drawn evenly from -scale to scale."""
+    d: int = Field(512, gt=0)
+    """Units of the gated recurrent unit."""
+    output: OutputSettings = SoftmaxSettings()
+    """How a vector becomes a distribution over the vocabulary."""
+    tied: bool = True
+    """The output layer has the words' own vectors for weights, so that the vector of an item asks for its words."""
+    dropout_input: float = Field(0.3, ge=0, lt=1)
+    """Probability of dropping a number of a word's vector in training, the same numbers at every step of a text."""
+    dropout_output: float = Field(0.3, ge=0, lt=1)
+    """Probability of dropping a number of the vector that predicts the next word."""
+    switch_sharpness: float = Field(1.0, gt=0)
+    """What the scores of the switch between language model, new item and used item are multiplied by."""
+    item_sharpness: float = Field(1.0, gt=0)
+    """What the scores of items are multiplied by."""
+    supervision: float = Field(1.0, ge=0)
+    """Weight of what training adds to the loss for the switch and the choice of items, which a word that an item
+    holds is taken to tell; 0 leaves both to be found."""
+    completion: float = Field(0.1, ge=0)
+    """Weight of the share of items that are not ticked off at the end of a text."""

@@ -1,0 +1,218 @@
+"""The checklist model against loops over plain numbers; its mentions; its search; what training makes of it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from catena.decoding.beam import beam
+from catena.decoding.greedy import greedy
+from catena.errors import ConfigError
+from catena.seq2seq.base import Source
+from catena.seq2seq.checklist import LM, NEW, USED, ChecklistModel
+from catena.seq2seq.checklist_settings import ChecklistSettings
+from catena.seq2seq.sides import Sides
+from tests.laws.stepper_laws import StepperLaws
+from tests.oracle.checklist import checklist_log_probs
+
+PAD, UNK, BEGIN, END, SEPARATOR = range(5)
+V = 12
+SIDES = Sides(V, [0, 1, 0, 3, 0, *range(1, V - 4)], BEGIN, END, (PAD, BEGIN, SEPARATOR))
+
+
+def model(**options: object) -> ChecklistModel:
+    torch.manual_seed(3)
+    settings = ChecklistSettings.model_validate({"d_embedding": 3, "d": 4, "scale": 1.0, **options})
+    return ChecklistModel(settings, SIDES, SEPARATOR, nameless=(UNK,)).double().eval()
+
+
+def source_of(*agendas: tuple[list[int], list[list[int]]]) -> Source:
+    rows = [[*goal, *(id for item in items for id in (SEPARATOR, *item))] for goal, items in agendas]
+    width = max(map(len, rows))
+    ids = torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
+    return Source(ids, torch.tensor([len(row) for row in rows]))
+
+
+AGENDAS: list[tuple[list[int], list[list[int]]]] = [
+    ([5, 6], [[7], [8, 9], [10]]),
+    ([11], [[5, 6]]),
+    ([UNK], []),
+]
+TARGETS = torch.tensor([[7, 5, 9, 8, 7, END], [5, 5, 6, 11, END, PAD], [9, END, PAD, PAD, PAD, PAD]])
+LENGTHS = torch.tensor([6, 5, 2])
+
+
+def looped(net: ChecklistModel, row: int) -> tuple[list, list, list, list, list]:
+    d, gates = net.settings.d, "rzsqh"
+    weights, biases = {}, {}
+    for i, name in enumerate(gates):
+        part = slice(i * d, (i + 1) * d)
+        weights["W" + name] = net.read.weight[part].tolist()
+        weights["U" + name] = net.recur.weight[part].tolist()
+        biases[name] = net.read.bias[part].tolist()
+    layers = {"Y": net.goal, "Z": net.term, "P": net.project, "F": net.first}
+    weights |= {name: layer.weight.tolist() for name, layer in layers.items()}
+    weights |= {"S": net.recur.weight[5 * d :].tolist(), "O": net.output.scores.weight.tolist()}
+    biases |= {"F": net.first.bias.tolist(), "O": net.output.scores.bias.tolist()}
+    goal, items = AGENDAS[row]
+    targets = TARGETS[row, : LENGTHS[row]].tolist()
+    return checklist_log_probs(
+        weights,
+        biases,
+        net.embedding.weight.tolist(),
+        goal,
+        items,
+        [BEGIN, *targets[:-1]],
+        targets,
+        set(SIDES.forbidden),
+        (net.settings.switch_sharpness, net.settings.item_sharpness),
+    )
+
+
+class TestAgainstLoops:
+    @pytest.mark.parametrize("options", [{}, {"tied": False, "item_sharpness": 3.0, "switch_sharpness": 2.0}])
+    def test_every_number_of_every_step(self, options: dict[str, object]) -> None:
+        net = model(**options)
+        with torch.no_grad():
+            found = net.token_log_probs(source_of(*AGENDAS), TARGETS, LENGTHS)
+            checked = net.checked(source_of(*AGENDAS), TARGETS)
+        for row, length in enumerate(LENGTHS.tolist()):
+            log_probs, switch, new, used, ticked = looped(net, row)
+            n = len(AGENDAS[row][1])
+            assert found[row, :length].tolist() == pytest.approx(log_probs, abs=1e-10)
+            assert (found[row, length:] == 0).all()
+            for name, wanted in {"switch": switch, "new": new, "used": used, "ticked": ticked}.items():
+                here = getattr(checked, name)[row, :length]
+                here = here if name == "switch" else here[:, :n]
+                assert torch.allclose(here, torch.tensor(wanted, dtype=here.dtype).view(here.shape), atol=1e-10), name
+
+    def test_a_list_never_passes_one_and_never_falls(self) -> None:
+        net = model(item_sharpness=30.0)
+        with torch.no_grad():
+            net.recur.weight[-3 + NEW] = 50.0 * torch.sign(torch.randn(4, dtype=torch.float64))
+            ticked = net.checked(source_of(*AGENDAS), TARGETS.repeat(1, 5)).ticked
+        assert ticked.max() <= 1
+        assert (ticked.diff(dim=1) >= 0).all()
+        assert ticked[2].eq(0).all()
+
+
+class TestGradients:
+    def test_agree_with_differences(self) -> None:
+        net = model(dropout_input=0.0, dropout_output=0.0, supervision=0.7, completion=0.3)
+        source = source_of(*AGENDAS[:2])
+
+        def loss(*values: Tensor) -> Tensor:
+            named = dict(zip(dict(net.named_parameters()), values, strict=True))
+            return torch.func.functional_call(net, named, (source, TARGETS[:2], LENGTHS[:2]))
+
+        net.forward = net.loss  # type: ignore[method-assign]
+        parameters = [p.detach().clone().requires_grad_() for p in net.parameters()]
+        assert torch.autograd.gradcheck(loss, parameters, atol=1e-6, fast_mode=True)
+
+    def test_an_agenda_without_items_gives_no_nan(self) -> None:
+        net = model()
+        net.loss(source_of(AGENDAS[2]), TARGETS[2:, :2], LENGTHS[2:]).backward()
+        assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
+
+
+class TestMentions:
+    def test_first_and_again(self) -> None:
+        first, again = model().mentions(source_of(*AGENDAS), TARGETS)
+        told = [(row, t, item) for row, t, item in first.nonzero().tolist()]
+        assert told == [(0, 0, 0), (0, 2, 1), (1, 0, 0)]
+        assert again.nonzero().tolist() == [[0, 3, 1], [0, 4, 0], [1, 1, 0], [1, 2, 0]]
+
+    def test_words_without_a_name_mention_nothing(self) -> None:
+        source = source_of(([5], [[UNK, 7]]))
+        first, _ = model().mentions(source, torch.tensor([[UNK, 7, END]]))
+        assert first.nonzero().tolist() == [[0, 1, 0]]
+
+    def test_supervision_is_the_mean_of_the_right_ways_and_items(self) -> None:
+        net = model()
+        source, real = source_of(*AGENDAS[:1]), torch.ones(1, 6, dtype=torch.bool)
+        with torch.no_grad():
+            checked = net.checked(source, TARGETS[:1])
+        ways = [(NEW, 0), (LM, None), (NEW, 1), (USED, 1), (USED, 0), (LM, None)]
+        wanted = 0.0
+        for t, (way, item) in enumerate(ways):
+            wanted -= math.log(checked.switch[0, t, way])
+            if item is not None:
+                wanted -= math.log((checked.new if way == NEW else checked.used)[0, t, item])
+        assert net.switch_loss(source, TARGETS[:1], real, checked).item() == pytest.approx(wanted / 6)
+
+    def test_the_loss_is_made_of_its_parts(self) -> None:
+        rows = source_of(*AGENDAS), TARGETS, LENGTHS
+        plain = model(supervision=0.0, completion=0.0)
+        nats = -plain.token_log_probs(*rows).sum() / LENGTHS.sum()
+        assert plain.loss(*rows).item() == pytest.approx(nats.item())
+        ticked = plain.checked(rows[0], TARGETS).ticked
+        open_ = [1 - ticked[0, 5].mean(), 1 - ticked[1, 4, 0]]
+        wanted = nats + 0.5 * sum(open_) / 2
+        assert model(supervision=0.0, completion=0.5).loss(*rows).item() == pytest.approx(wanted.item())
+
+
+class TestSearch(StepperLaws):
+    atol = 1e-10
+
+    @pytest.fixture
+    def make(self):  # type: ignore[no-untyped-def]
+        return lambda: model().stepper(source_of(*AGENDAS, *AGENDAS[:2]))
+
+    def test_steps_are_those_of_teacher_forcing(self) -> None:
+        net, source = model(), source_of(*AGENDAS)
+        found = net.stepper(source).token_log_probs(TARGETS, LENGTHS)
+        assert torch.allclose(found, net.token_log_probs(source, TARGETS, LENGTHS), atol=1e-10)
+
+    def test_a_beam_takes_its_source_along(self) -> None:
+        net, source = model(), source_of(*AGENDAS)
+        stepper = net.stepper(source)
+        together = beam(stepper, stepper.start(3), width=3, max_length=6)
+        for row, agenda in enumerate(AGENDAS):
+            alone = net.stepper(source_of(agenda))
+            assert beam(alone, alone.start(1), width=3, max_length=6)[0][0].ids == together[row][0].ids
+
+    def test_attention_is_on_items_alone(self) -> None:
+        net, source = model(), source_of(*AGENDAS)
+        weights = net.attention(source, TARGETS, LENGTHS)[0]
+        assert weights.shape == (3, 2, 6, source.ids.shape[1])
+        assert weights[0, :, :, 3].gt(0).all()
+        assert weights[0, :, :, :3].eq(0).all()
+        sums = weights.sum(dim=3)
+        assert torch.allclose(sums[0], torch.ones(2, 6, dtype=sums.dtype))
+        assert sums[1, :, 5].eq(0).all()
+        assert sums[2].eq(0).all()
+
+    def test_a_search_has_a_row_for_each_source(self) -> None:
+        with pytest.raises(ConfigError, match="one row for each source: there are 3, not 2"):
+            model().stepper(source_of(*AGENDAS)).start(2)
+
+
+def test_two_vocabularies_are_refused() -> None:
+    with pytest.raises(ConfigError, match="one vocabulary, but their sizes are 7 and 12"):
+        ChecklistModel(ChecklistSettings(), Sides(7, SIDES.counts, BEGIN, END), SEPARATOR)
+
+
+def test_it_learns_to_tick_off_a_list_in_order() -> None:
+    torch.manual_seed(0)
+    words = range(5, V)
+    rows = [[int(x) for x in torch.randperm(len(words))[:3] + 5] for _ in range(64)]
+    source = source_of(*(([UNK], [[id] for id in row]) for row in rows))
+    targets = torch.tensor([[*sorted(row), END] for row in rows])
+    lengths = torch.full((64,), 4)
+    settings = ChecklistSettings(d=24, d_embedding=16, dropout_input=0.0, dropout_output=0.0, scale=0.5)
+    net = ChecklistModel(settings, SIDES, SEPARATOR, nameless=(UNK,))
+    optimiser = torch.optim.Adam(net.parameters(), lr=0.02)
+    for _ in range(120):
+        optimiser.zero_grad()
+        net.loss(source, targets, lengths).backward()
+        optimiser.step()
+    net.eval()
+    new = source_of(*(([UNK], [[6], [9], [8]]), ([UNK], [[11], [5], [7]])))
+    stepper = net.stepper(new)
+    assert [row[0].ids for row in greedy(stepper, stepper.start(2), 6)] == [(6, 8, 9), (5, 7, 11)]
+    ticked = net.checked(new, torch.tensor([[6, 8, 9, END], [5, 7, 11, END]])).ticked
+    assert ticked[0, 0].argmax() == 0
+    assert ticked[:, 3].min() > 0.5
