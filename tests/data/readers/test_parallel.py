@@ -48,3 +48,14 @@ def test_a_line_without_two_fields_is_named(line: str, count: int) -> None:
     problem = f"txt:2 has {count} tab-separated fields?, not 2"
     with file_with(f"a\tb\n{line}\n") as path, pytest.raises(FormatError, match=problem):
         list(parallel.read(path))
+
+
+def test_the_place_where_files_come_apart_is_named(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.en", tmp_path / "a.de"
+    lines = ["x" * (7 + 31 * i % 50) for i in range(60)]
+    source.write_text("".join(f"{line}\n" for line in lines))
+    target.write_text("".join(f"{line}\n" for i, line in enumerate(lines) if i != 40))
+    with pytest.raises(FormatError, match=r"come apart at line 41, where line 41 is too much in .*a\.en: look there"):
+        list(parallel.read(source, target))
+    with pytest.raises(FormatError, match=r"line 41 is too much in .*a\.en"):
+        list(parallel.read(target, source))

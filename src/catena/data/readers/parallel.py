@@ -7,6 +7,7 @@ from pathlib import Path
 
 from catena.data.examples import ParallelText, Place
 from catena.data.files import bad_line, open_text
+from catena.data.pairing import likely_break
 from catena.data.readers.format import Format
 from catena.data.readers.signs import hint, parallel_sign
 from catena.errors import FormatError
@@ -27,11 +28,10 @@ def read(path: Path | str, target: Path | str | None = None, *, encoding: str | 
         for number, source in sources:
             pair = next(targets, None)
             if pair is None:
-                raise _uneven(path, number + _count(sources), target, number - 1)
+                raise _uneven(path, target, encoding)
             yield ParallelText(source, pair[1], Place(str(path), number))
-        rest = next(targets, None)
-        if rest is not None:
-            raise _uneven(path, rest[0] - 1, target, rest[0] + _count(targets))
+        if next(targets, None) is not None:
+            raise _uneven(path, target, encoding)
 
 
 def _read_tabbed(path: Path | str, encoding: str | None) -> Iterator[ParallelText]:
@@ -48,14 +48,20 @@ def _read_tabbed(path: Path | str, encoding: str | None) -> Iterator[ParallelTex
             yield ParallelText(fields[0], fields[1], place)
 
 
-def _count(lines: Iterator[tuple[int, str]]) -> int:
-    return sum(1 for _ in lines)
-
-
-def _uneven(path: Path | str, n: int, target: Path | str, m: int) -> FormatError:
+def _uneven(path: Path | str, target: Path | str, encoding: str | None) -> FormatError:
+    """What is wrong with two files of which one has more lines, with the place where they seem to come apart."""
+    lengths = []
+    for file in (path, target):
+        with open_text(file, encoding) as lines:
+            lengths.append([len(line) for _, line in lines])
+    (n, m), (shorter, longer) = map(len, lengths), sorted(lengths, key=len)
+    extra, place = len(longer) - len(shorter), likely_break(shorter, longer)
+    where = path if n > m else target
+    those = f"line {place + 1} is" if extra == 1 else f"lines {place + 1} to {place + extra} are"
     return FormatError(
         f"{path} has {n:,} lines and {target} has {m:,}: line i of one must be the counterpart of line i of the other, "
-        "so both must have as many. Look for a line that was broken or lost"
+        f"so both must have as many. By the lengths of the lines they seem to come apart at line {place + 1}, where "
+        f"{those} too much in {where}: look there for a line that was broken or lost"
     )
 
 
