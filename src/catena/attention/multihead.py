@@ -114,6 +114,33 @@ class MultiHeadAttention(nn.Module):
             return self._join(F.scaled_dot_product_attention(shared, k, v).view_as(q))
         return self._join(self._attend(q, k, v, None if mask is None else mask[:, None]))
 
+    def project(self, keys: Float[Tensor, "b s d_keys"]) -> tuple[Float[Tensor, "b g s d_head"], ...]:
+        """The keys and values of each head, to be made once for a source that is looked at often."""
+        projected = self.keys(keys), self.values(keys)
+        return tuple(x.unflatten(-1, (-1, self.d_head)).transpose(1, 2) for x in projected)
+
+    def look(
+        self,
+        query: Float[Tensor, "b t d"],
+        keys: Float[Tensor, "b g s d_head"],
+        values: Float[Tensor, "b g s d_head"],
+        mask: Bool[Tensor, "#b #t #s"] | None = None,
+    ) -> Float[Tensor, "b t d"]:
+        """As the forward pass, at keys and values that :meth:`project` has made; every query must see one of them."""
+        q = self.query(query).unflatten(-1, (-1, self.d_head)).transpose(1, 2)
+        return self._join(self._attend(q, keys, values, None if mask is None else mask[:, None]))
+
+    def weights(
+        self,
+        query: Float[Tensor, "b t d"],
+        keys: Float[Tensor, "b g s d_head"],
+        mask: Bool[Tensor, "#b #t #s"] | None = None,
+    ) -> Float[Tensor, "b h t s"]:
+        """The weights with which each head looks at keys that :meth:`project` has made."""
+        q = self.query(query).unflatten(-1, (-1, self.d_head)).transpose(1, 2)
+        scores = q @ self._for_every_head(keys).transpose(-2, -1) / math.sqrt(self.d_head)
+        return masked_softmax(scores, None if mask is None else mask[:, None])
+
     def with_weights(
         self,
         query: Float[Tensor, "b t d"],

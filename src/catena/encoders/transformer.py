@@ -37,11 +37,14 @@ class TransformerLayer(nn.Module):
         *,
         norm_first: bool = True,
         dropout: float = 0.0,
+        feed_dropout: float | None = None,
     ) -> None:
+        """``feed_dropout`` is for the units of the feed-forward layer; ``dropout`` if omitted."""
         super().__init__()
         d = attention.d
         self.attention = attention
-        self.feed = nn.Sequential(nn.Linear(d, d_feed), activation, nn.Dropout(dropout), nn.Linear(d_feed, d))
+        within = nn.Dropout(dropout if feed_dropout is None else feed_dropout)
+        self.feed = nn.Sequential(nn.Linear(d, d_feed), activation, within, nn.Linear(d_feed, d))
         self.attention_norm, self.feed_norm = nn.LayerNorm(d), nn.LayerNorm(d)
         self.norm_first = norm_first
         self.dropout = nn.Dropout(dropout)

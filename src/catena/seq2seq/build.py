@@ -8,8 +8,10 @@ from typing import Any
 from catena.registry import Registry
 from catena.seq2seq.base import EncoderDecoder
 from catena.seq2seq.sides import Sides
+from catena.seq2seq.transformer import build_transformer
 
 MODELS: Registry[Callable[[Any, Sides], EncoderDecoder]] = Registry("encoder-decoder")
+MODELS.register("transformer")(build_transformer)
 
 
 def build_encoder_decoder(settings: Any, sides: Sides) -> EncoderDecoder:

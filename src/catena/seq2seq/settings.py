@@ -4,3 +4,7 @@ Each kind has its class in a module of its own, ``<kind>_settings``; ``EncoderDe
 """
 
 from __future__ import annotations
+
+from catena.seq2seq.transformer_settings import TransformerSettings
+
+EncoderDecoderSettings = TransformerSettings

@@ -1,0 +1,161 @@
+r"""The Transformer: an encoder and a decoder of attention and feed-forward layers alone.
+
+.. math::
+    m &= \mathrm{encode}(\sqrt d\, E_x + \mathrm{positions}) \\
+    h_t &= \mathrm{decode}(\sqrt d\, E_{y_{<t}} + \mathrm{positions}, m) \qquad
+    p(y_t \mid y_{<t}, x) = \mathrm{output}(h_t)
+
+Vaswani et al. 2017. The tables of the source, the target and the output may be one (section 3.4; Press & Wolf 2017).
+Dropout where the paper has it (section 5.4): the embeddings with their positions, and what each part adds. Time
+O(t² d + t s d + t d²) for each layer of the decoder.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.attention.multihead import MultiHeadAttention
+from catena.decoding.stepper import Stepper
+from catena.embeddings.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
+from catena.embeddings.table import EmbeddingTable
+from catena.encoders.activations import build_activation
+from catena.encoders.transformer import Transformer as TransformerEncoder
+from catena.encoders.transformer import TransformerLayer
+from catena.errors import ConfigError
+from catena.outputs.base import OutputLayer
+from catena.outputs.build import build_output
+from catena.seq2seq.base import Memory, Source, VectorDecoder
+from catena.seq2seq.sides import Sides
+from catena.seq2seq.transformer_decoder import DecoderLayer, TransformerDecoder
+from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.transformer_stepper import TransformerStepper
+from catena.shapes import mask_from_lengths
+
+
+class Transformer(VectorDecoder):
+    """An encoder-decoder of parts that are passed in.
+
+    Args:
+        source: vectors of source ids.
+        target: vectors of target ids; may be the same table.
+        begin: the target id that is read first.
+        end: the target id that ends a sequence.
+    """
+
+    def __init__(
+        self,
+        source: EmbeddingTable,
+        target: EmbeddingTable,
+        encoder: TransformerEncoder,
+        decoder: TransformerDecoder,
+        output: OutputLayer,
+        begin: int,
+        end: int,
+    ) -> None:
+        super().__init__()
+        self.source_embedding, self.target_embedding = source, target
+        self.encoder, self.decoder, self.output = encoder, decoder, output
+        self.v, self.begin, self.end = output.v, begin, end
+
+    def encode(self, source: Source) -> Memory:
+        x = self.source_embedding(source.ids) * math.sqrt(self.encoder.d_in)
+        return Memory(self.encoder(x, source.lengths), source.lengths, source)
+
+    def hidden(self, memory: Memory, before: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
+        mask = mask_from_lengths(memory.lengths, memory.states.shape[1])[:, None]
+        return self.decoder(self.embedded(before), self.decoder.project(memory.states), mask)
+
+    def embedded(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
+        """Target ids as the decoder takes them, without their positions."""
+        return self.target_embedding(ids) * math.sqrt(self.encoder.d_out)
+
+    @torch.no_grad()
+    def attention(
+        self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+    ) -> list[Float[Tensor, "b h t s"]]:
+        memory = self.encode(source)
+        mask = mask_from_lengths(memory.lengths, memory.states.shape[1])[:, None]
+        found = self.decoder.weights(self.embedded(self.shifted(targets)), self.decoder.project(memory.states), mask)
+        real: Bool[Tensor, "b t"] = mask_from_lengths(lengths, targets.shape[1])
+        return [weights.masked_fill(~real[:, None, :, None], 0.0) for weights in found]
+
+    @torch.no_grad()
+    def stepper(self, source: Source) -> Stepper[Any]:
+        memory = self.encode(source)
+        return TransformerStepper(self.embedded, self.decoder, self.output, self.begin, self.end, memory)
+
+
+def build_transformer(settings: TransformerSettings, sides: Sides) -> Transformer:
+    """A Transformer with fresh weights."""
+    share = settings.share or ("all" if sides.shared else "output")
+    if share in ("all", "embeddings") and not sides.shared:
+        raise ConfigError(
+            f"share = {share!r} makes source and target one table, but they have vocabularies of their own: "
+            "train one tokeniser for both sides, or set share = 'output' or 'none'"
+        )
+    target = _table(sides.v, settings.d)
+    source = target if share in ("all", "embeddings") else _table(sides.n_source, settings.d)
+    tied = target.weight if share in ("all", "output") else None
+    output = build_output(settings.output, settings.d, sides.counts, tied=tied, forbidden=sides.forbidden)
+    return Transformer(source, target, _encoder(settings), _decoder(settings), output, sides.begin, sides.end)
+
+
+def _table(n: int, d: int) -> EmbeddingTable:
+    """Rows of variance 1 / d, which the factor makes 1."""
+    return EmbeddingTable(n, d, scale=math.sqrt(3 / d))
+
+
+def _encoder(settings: TransformerSettings) -> TransformerEncoder:
+    layers = []
+    for i in range(settings.n_encoder_layers):
+        layer = TransformerLayer(
+            _attention(settings, turned=True),
+            settings.d_feed,
+            build_activation(settings.activation),
+            norm_first=settings.norm == "pre",
+            dropout=settings.dropout,
+            feed_dropout=settings.feed_dropout,
+        )
+        if settings.init == "depth_scaled":
+            layer.shrink(i + 1)
+        layers.append(layer)
+    return TransformerEncoder(settings.d, layers, positions=_positions(settings), dropout=settings.dropout)
+
+
+def _decoder(settings: TransformerSettings) -> TransformerDecoder:
+    layers = []
+    for i in range(settings.n_decoder_layers):
+        layer = DecoderLayer(
+            _attention(settings, turned=True),
+            _attention(settings, turned=False),
+            settings.d_feed,
+            build_activation(settings.activation),
+            norm_first=settings.norm == "pre",
+            dropout=settings.dropout,
+            feed_dropout=settings.feed_dropout,
+        )
+        if settings.init == "depth_scaled":
+            layer.shrink(i + 1)
+        layers.append(layer)
+    return TransformerDecoder(layers, _positions(settings), settings.dropout)
+
+
+def _attention(settings: TransformerSettings, turned: bool) -> MultiHeadAttention:
+    rotary = turned and settings.positions == "rotary"
+    rotate = RotaryPositions(settings.d // settings.n_heads) if rotary else None
+    return MultiHeadAttention(settings.d, settings.n_heads, dropout=settings.attention_dropout, rotate=rotate)
+
+
+def _positions(settings: TransformerSettings) -> nn.Module | None:
+    match settings.positions:
+        case "sinusoidal":
+            return SinusoidalPositions(settings.d)
+        case "learned":
+            return LearnedPositions(settings.max_length, settings.d)
+        case "rotary":
+            return None

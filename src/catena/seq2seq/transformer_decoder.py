@@ -1,0 +1,160 @@
+r"""The decoder of the Transformer: self-attention to what was written, attention to the source, a feed-forward layer.
+
+.. math::
+    \text{post} &: x' = \mathrm{norm}(x + \mathrm{part}(x)) \\
+    \text{pre} &: x' = x + \mathrm{part}(\mathrm{norm}(x))
+
+for each of the three parts. Vaswani et al. 2017, section 3.1. Time O(t² d + t s d + t d² + t d d_feed) for each layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.attention.cache import KeyValueCache
+from catena.attention.multihead import MultiHeadAttention
+
+Look = Callable[[Float[Tensor, "b t d"]], Float[Tensor, "b t d"]]
+Projected = tuple[Float[Tensor, "b h s d_head"], Float[Tensor, "b h s d_head"]]
+"""The keys and values of a layer that looks at the source."""
+
+
+class DecoderLayer(nn.Module):
+    """Three parts, each with its norm and a way round it."""
+
+    def __init__(
+        self,
+        attention: MultiHeadAttention,
+        cross: MultiHeadAttention,
+        d_feed: int,
+        activation: nn.Module,
+        *,
+        norm_first: bool = True,
+        dropout: float = 0.0,
+        feed_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        d = attention.d
+        self.attention, self.cross = attention, cross
+        self.feed = nn.Sequential(
+            nn.Linear(d, d_feed), activation, nn.Dropout(feed_dropout), nn.Linear(d_feed, d)
+        )  # fmt: skip
+        self.attention_norm, self.cross_norm, self.feed_norm = nn.LayerNorm(d), nn.LayerNorm(d), nn.LayerNorm(d)
+        self.norm_first = norm_first
+        self.dropout = nn.Dropout(dropout)
+        for part in self.feed:
+            if isinstance(part, nn.Linear):
+                nn.init.xavier_uniform_(part.weight)
+                nn.init.zeros_(part.bias)
+
+    def forward(self, x: Float[Tensor, "b t d"], look_back: Look, look_at_source: Look) -> Float[Tensor, "b t d"]:
+        """The looks are made by this layer's attentions."""
+        parts = ((look_back, self.attention_norm), (look_at_source, self.cross_norm), (self.feed, self.feed_norm))
+        for part, norm in parts:
+            x = x + self.dropout(part(norm(x))) if self.norm_first else norm(x + self.dropout(part(x)))
+        return x
+
+    @torch.no_grad()
+    def shrink(self, layer: int) -> None:
+        """Divide every matrix by the square root of the layer's number, from 1 (Zhang et al. 2019, section 4)."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                module.weight /= math.sqrt(layer)
+
+
+class TransformerDecoder(nn.Module):
+    """A stack of decoder layers.
+
+    Args:
+        positions: adds positions to the vectors; None where the self-attention turns them itself.
+    """
+
+    def __init__(self, layers: Sequence[DecoderLayer], positions: nn.Module | None, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.positions = positions if positions is not None else nn.Identity()
+        self.layers = nn.ModuleList(layers)
+        self.leave = nn.LayerNorm(layers[0].attention.d) if layers[0].norm_first else nn.Identity()
+        self.dropout = nn.Dropout(dropout)
+
+    def layer(self, i: int) -> DecoderLayer:
+        return cast(DecoderLayer, self.layers[i])
+
+    def project(self, states: Float[Tensor, "b s d"]) -> list[Projected]:
+        """The keys and values of a source in every layer."""
+        return [cast(Projected, self.layer(i).cross.project(states)) for i in range(len(self.layers))]
+
+    def forward(
+        self, x: Float[Tensor, "b t d"], source: Sequence[Projected], mask: Bool[Tensor, "b 1 s"] | None
+    ) -> Float[Tensor, "b t d"]:
+        """Whole targets, each position looking at those before it and, by ``mask``, at the source."""
+        x = self.enter(x, 0)
+        for i, (keys, values) in enumerate(source):
+            layer = self.layer(i)
+            x = layer(x, layer.attention.causal, _looking(layer, keys, values, mask))
+        return self.leave(x)
+
+    def weights(
+        self, x: Float[Tensor, "b t d"], source: Sequence[Projected], mask: Bool[Tensor, "b 1 s"] | None
+    ) -> list[Float[Tensor, "b h t s"]]:
+        """How each layer and head of whole targets looks at the source."""
+        found = []
+        x = self.enter(x, 0)
+        for i, (keys, values) in enumerate(source):
+            layer = self.layer(i)
+            seen: list[Tensor] = []
+            x = layer(x, layer.attention.causal, _remembering(seen, _looking(layer, keys, values, mask)))
+            found.append(layer.cross.weights(seen[0], keys, mask))
+        return found
+
+    def continue_(
+        self,
+        x: Float[Tensor, "n t d"],
+        cache: KeyValueCache,
+        source: Sequence[Projected],
+        mask: Bool[Tensor, "b 1 s"] | None,
+    ) -> tuple[Float[Tensor, "n t d"], KeyValueCache, Float[Tensor, "n t d"]]:
+        """Write on, without gradients: the vectors, the cache, and the vectors that the last layer looked at the source
+        with.
+
+        The ``n`` rows are as many neighbours for each of the ``b`` sources: they look at it as so many queries of one.
+        """
+        n, t, d = x.shape
+        x = self.enter(x, cache.start)
+        cache = cache.grown(t)
+        own, seen = cache.mask(t), x
+        for i, (keys, values) in enumerate(source):
+            layer = self.layer(i)
+            kept: list[Tensor] = []
+            look = _remembering(kept, _looking(layer, keys, values, mask))
+
+            def look_together(seen: Tensor, look: Look = look, b: int = len(keys)) -> Tensor:
+                return look(seen.reshape(b, n // b * t if b else t, d)).view(n, t, d)
+
+            def look_back(seen: Tensor, i: int = i, attention: MultiHeadAttention = layer.attention) -> Tensor:
+                return attention.continued(seen, cache, i, own)
+
+            x = layer(x, look_back, look_together)
+            seen = kept[0]
+        return self.leave(x), cache, seen.view(n, t, d)
+
+    def enter(self, x: Float[Tensor, "n t d"], start: int | Int[Tensor, " n"]) -> Float[Tensor, "n t d"]:
+        """The vectors with their positions."""
+        return self.dropout(x if isinstance(self.positions, nn.Identity) else self.positions(x, start))
+
+
+def _looking(layer: DecoderLayer, keys: Tensor, values: Tensor, mask: Tensor | None) -> Look:
+    return lambda seen: layer.cross.look(seen, keys, values, mask)
+
+
+def _remembering(seen: list[Tensor], look: Look) -> Look:
+    def remember(x: Tensor) -> Tensor:
+        seen.append(x)
+        return look(x)
+
+    return remember

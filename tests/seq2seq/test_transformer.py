@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from catena.decoding.stepper import Stepper
+from catena.errors import ConfigError, ShapeError
+from catena.seq2seq.base import Source
+from catena.seq2seq.sides import Sides
+from catena.seq2seq.transformer import Transformer, build_transformer
+from catena.seq2seq.transformer_settings import TransformerSettings
+from tests.laws.stepper_laws import StepperLaws
+
+PAD, BEGIN, END, V, N_SOURCE = 0, 2, 3, 11, 9
+SIDES = Sides(N_SOURCE, [0, 3, 0, 9, 5, 4, 3, 2, 2, 1, 1], BEGIN, END, (PAD, BEGIN))
+JOINT = Sides(V, SIDES.counts, BEGIN, END, (PAD, BEGIN), shared=True)
+SMALL = {"d": 8, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_feed": 12, "dropout": 0.0}
+
+
+def made(sides: Sides = SIDES, **more: Any) -> Transformer:
+    torch.manual_seed(1)
+    model = build_transformer(TransformerSettings(**{**SMALL, **more}), sides).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():  # norms and biases away from 1 and 0
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def sources(b: int = 5, s: int = 6) -> Source:
+    torch.manual_seed(2)
+    lengths = torch.tensor([s, 1, 3, s, 2, 4, 5][:b])
+    ids = torch.randint(1, N_SOURCE, (b, s)).masked_fill(torch.arange(s) >= lengths[:, None], PAD)
+    return Source(ids, lengths)
+
+
+KINDS = [
+    {"norm": norm, "positions": positions}
+    for norm, positions in (("pre", "sinusoidal"), ("post", "learned"), ("pre", "rotary"))
+]
+
+
+class TestStepper(StepperLaws):
+    @pytest.fixture(params=KINDS, ids=lambda kind: "-".join(kind.values()))
+    def make(self, request: pytest.FixtureRequest) -> Callable[[], Stepper[Any]]:
+        return lambda: made(**request.param).stepper(sources())
+
+
+def stranger_of(model: Transformer, norm_first: bool) -> nn.Transformer:
+    """torch's own Transformer with the model's weights."""
+    stranger = nn.Transformer(8, 2, 2, 2, 12, 0.0, batch_first=True, norm_first=norm_first).double()
+    if not norm_first:  # torch adds a norm at the end, which the post form of the paper lacks
+        stranger.encoder.norm = stranger.decoder.norm = None
+    pairs: list[tuple[Tensor, Tensor]] = []
+    for theirs, ours in zip(stranger.encoder.layers, model.encoder.layers, strict=True):
+        pairs += _attention_pairs(theirs.self_attn, ours.attention) + _layer_pairs(theirs, ours)
+        pairs += _norm_pairs((theirs.norm1, ours.attention_norm), (theirs.norm2, ours.feed_norm))
+    for theirs, ours in zip(stranger.decoder.layers, model.decoder.layers, strict=True):
+        pairs += _attention_pairs(theirs.self_attn, ours.attention) + _layer_pairs(theirs, ours)
+        pairs += _attention_pairs(theirs.multihead_attn, ours.cross)
+        norms = (theirs.norm1, ours.attention_norm), (theirs.norm2, ours.cross_norm), (theirs.norm3, ours.feed_norm)
+        pairs += _norm_pairs(*norms)
+    if norm_first:
+        pairs += _norm_pairs((stranger.encoder.norm, model.encoder.leave), (stranger.decoder.norm, model.decoder.leave))
+    with torch.no_grad():
+        for theirs, ours in pairs:
+            theirs.copy_(ours)
+    return stranger
+
+
+def _attention_pairs(theirs: nn.MultiheadAttention, ours: Any) -> list[tuple[Tensor, Tensor]]:
+    maps = (ours.query, ours.keys, ours.values)
+    return [
+        (theirs.in_proj_weight, torch.cat([m.weight for m in maps])),
+        (theirs.in_proj_bias, torch.cat([m.bias for m in maps])),
+        (theirs.out_proj.weight, ours.output.weight),
+        (theirs.out_proj.bias, ours.output.bias),
+    ]
+
+
+def _layer_pairs(theirs: nn.Module, ours: Any) -> list[tuple[Tensor, Tensor]]:
+    maps = (theirs.linear1, ours.feed[0]), (theirs.linear2, ours.feed[3])
+    return [pair for a, b in maps for pair in ((a.weight, b.weight), (a.bias, b.bias))]
+
+
+def _norm_pairs(*norms: tuple[Any, Any]) -> list[tuple[Tensor, Tensor]]:
+    return [pair for theirs, ours in norms for pair in ((theirs.weight, ours.weight), (theirs.bias, ours.bias))]
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_it_equals_torchs_transformer_in_values_and_gradients(norm: str) -> None:
+    model = made(norm=norm)
+    stranger, source = stranger_of(model, norm == "pre"), sources(4)
+    before = torch.randint(1, V, (4, 5))
+    padded = torch.arange(6) >= source.lengths[:, None]
+    root = 8**0.5
+    given = model.encoder.positions(model.source_embedding(source.ids) * root)
+    written = model.decoder.positions(model.target_embedding(before) * root)
+    future = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    theirs = stranger(given, written, tgt_mask=future, src_key_padding_mask=padded, memory_key_padding_mask=padded)
+    ours = model.hidden(model.encode(source), before)
+    torch.testing.assert_close(ours, theirs, rtol=0.0, atol=1e-10)
+    weights = torch.randn_like(ours)
+    tables = (model.source_embedding.weight, model.target_embedding.weight)
+    for found, wanted in zip(
+        torch.autograd.grad((ours * weights).sum(), tables, retain_graph=True),
+        torch.autograd.grad((theirs * weights).sum(), tables, retain_graph=True),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, wanted, rtol=0.0, atol=1e-10)
+    mine = (model.decoder.layers[0].cross.keys.weight, model.encoder.layers[1].feed[0].weight)
+    other = (stranger.decoder.layers[0].multihead_attn.in_proj_weight, stranger.encoder.layers[1].linear1.weight)
+    cross, feed = torch.autograd.grad((ours * weights).sum(), mine)
+    their_cross, their_feed = torch.autograd.grad((theirs * weights).sum(), other)
+    torch.testing.assert_close(cross, their_cross[8:16], rtol=0.0, atol=1e-10)
+    torch.testing.assert_close(feed, their_feed, rtol=0.0, atol=1e-10)
+
+
+def test_the_weights_of_every_layer_and_head_are_those_that_torch_forms() -> None:
+    model, source = made(), sources(3)
+    stranger = stranger_of(model, True)
+    targets = torch.randint(4, V, (3, 4))
+    found = model.attention(source, targets, torch.tensor([4, 2, 3]))
+    assert [weights.shape for weights in found] == [(3, 2, 4, 6)] * 2
+    last = stranger.decoder.layers[-1].multihead_attn
+    seen: list[Tensor] = []
+    model.decoder.layers[-1].cross_norm.register_forward_hook(lambda module, given, result: seen.append(result))
+    memory = model.encode(source)
+    model.hidden(memory, model.shifted(targets))
+    padded = torch.arange(6) >= source.lengths[:, None]
+    _, wanted = last(seen[0], memory.states, memory.states, key_padding_mask=padded, average_attn_weights=False)
+    wanted = wanted.masked_fill((torch.arange(4) >= torch.tensor([4, 2, 3])[:, None])[:, None, :, None], 0.0)
+    torch.testing.assert_close(found[-1], wanted, rtol=0.0, atol=1e-10)
+    assert not torch.allclose(found[0], found[1])
+
+
+def test_a_stepper_says_where_the_last_layer_looks() -> None:
+    model, source = made(), sources(3)
+    targets, lengths = torch.randint(4, V, (3, 4)), torch.tensor([4, 4, 4])
+    wanted = model.attention(source, targets, lengths)[-1].mean(dim=1)
+    stepper: Any = model.stepper(source)
+    state = stepper.start(3)
+    for t in range(4):
+        torch.testing.assert_close(stepper.attention(state), wanted[:, t], rtol=0.0, atol=1e-10)
+        state = stepper.advance(state, targets[:, t])
+    twice = stepper.select(state, torch.tensor([0, 0, 2, 2]))
+    torch.testing.assert_close(stepper.attention(twice), stepper.attention(state)[[0, 0, 2, 2]])
+    assert torch.equal(stepper.source_mask(twice), torch.arange(6) < source.lengths[[0, 0, 2, 2], None])
+
+
+def test_a_beam_looks_at_its_source_without_a_copy_of_it() -> None:
+    stepper: Any = made().stepper(sources(3))
+    state = stepper.start(3)
+    beams = stepper.select(state, torch.tensor([0, 0, 1, 1, 2, 2]))
+    turned = stepper.select(beams, torch.tensor([1, 1, 3, 2, 4, 4]))
+    assert turned.sources is beams.sources is state.sources
+    fewer = stepper.select(turned, torch.tensor([0, 1, 4, 5]))
+    assert (len(fewer.sources), fewer.each) == (2, 2)
+
+
+def test_tables_are_shared_as_the_settings_say() -> None:
+    joint, apart = made(JOINT), made()
+    assert joint.source_embedding is joint.target_embedding
+    assert joint.output.scores.weight is joint.target_embedding.weight
+    assert apart.source_embedding is not apart.target_embedding
+    assert apart.output.scores.weight is apart.target_embedding.weight
+    own = made(JOINT, share="embeddings")
+    assert own.source_embedding is own.target_embedding
+    assert own.output.scores.weight is not own.target_embedding.weight
+    none = made(JOINT, share="none")
+    assert none.source_embedding is not none.target_embedding
+    with pytest.raises(ConfigError, match="share = 'all' makes source and target one table"):
+        made(share="all")
+
+
+def test_embeddings_enter_with_a_variance_of_one() -> None:
+    model = build_transformer(TransformerSettings(), Sides(2000, [1] * 2000, BEGIN, END, (PAD, BEGIN), True))
+    entering = model.embedded(torch.arange(1, 2000)[None])
+    assert 0.95 < entering.var().item() < 1.05
+
+
+def test_dropout_is_where_the_settings_say_and_in_training_alone() -> None:
+    source, targets, lengths = sources(3), torch.randint(4, V, (3, 4)), torch.tensor([4, 2, 3])
+    for name in ("dropout", "attention_dropout", "feed_dropout"):
+        model = made(**{name: 0.5})
+        assert model.loss(source, targets, lengths) == model.loss(source, targets, lengths)
+        model.train()
+        assert model.loss(source, targets, lengths) != model.loss(source, targets, lengths)
+
+
+def test_a_search_needs_one_row_for_each_source() -> None:
+    with pytest.raises(ShapeError, match="one row for each of 3 sources, but 2 rows"):
+        made().stepper(sources(3)).start(2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"d": 10, "n_heads": 4}, "choose a d that n_heads divides, such as 8 or 12"),
+        ({"d": 6, "n_heads": 2, "positions": "rotary"}, "an odd number: choose d = 8"),
+        ({"output": {"kind": "hierarchical"}}, "set share = 'embeddings' or 'none'"),
+    ],
+)
+def test_settings_that_cannot_hold_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TransformerSettings(**wrong)
