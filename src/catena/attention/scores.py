@@ -10,7 +10,8 @@ r"""Scores of attention: how well a query fits a key.
 =============  ==========================================  ===================================================
 
 Every score takes queries ``... t d_query`` and keys ``... s d_keys`` and gives ``... t s``. Time O(t s d),
-and O(t s) memory but for ``additive``, which holds O(t s d). Knows nothing of masks: see
+and O(t s) memory but for ``additive``, which holds O(t s d). What a score makes of the keys alone, it makes once
+(:meth:`Score.prepare`), however many queries come after (:meth:`Score.compare`). Knows nothing of masks: see
 :mod:`catena.attention.attend`.
 """
 
@@ -39,10 +40,20 @@ class Score(nn.Module, ABC):
         super().__init__()
 
     @abstractmethod
+    def prepare(self, keys: Float[Tensor, "*batch s d_keys"]) -> Float[Tensor, "*batch s d_prepared"]:
+        """What the score needs of the keys, whatever the query is."""
+
+    @abstractmethod
+    def compare(
+        self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
+    ) -> Float[Tensor, "*batch t s"]:
+        """``scores[..., i, j]`` says how well query ``i`` fits the key that was prepared at ``j``."""
+
     def forward(
         self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
     ) -> Float[Tensor, "*batch t s"]:
         """``scores[..., i, j]`` says how well query ``i`` fits key ``j``."""
+        return self.compare(query, self.prepare(keys))
 
 
 def build_score(name: str, d_query: int, d_keys: int, d: int | None = None) -> Score:
@@ -66,10 +77,13 @@ class DotScore(Score):
         super().__init__(d_query, d_keys, d)
         _must_agree("dot", d_query, d_keys)
 
-    def forward(
-        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    def prepare(self, keys: Float[Tensor, "*batch s d_keys"]) -> Float[Tensor, "*batch s d_prepared"]:
+        return keys
+
+    def compare(
+        self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
     ) -> Float[Tensor, "*batch t s"]:
-        return query @ keys.transpose(-2, -1)
+        return query @ prepared.transpose(-2, -1)
 
 
 @SCORES.register("scaled")
@@ -81,10 +95,13 @@ class ScaledDotScore(Score):
         _must_agree("scaled", d_query, d_keys)
         self.scale = 1 / math.sqrt(d_query)
 
-    def forward(
-        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    def prepare(self, keys: Float[Tensor, "*batch s d_keys"]) -> Float[Tensor, "*batch s d_prepared"]:
+        return keys
+
+    def compare(
+        self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
     ) -> Float[Tensor, "*batch t s"]:
-        return (query * self.scale) @ keys.transpose(-2, -1)
+        return (query * self.scale) @ prepared.transpose(-2, -1)
 
 
 @SCORES.register("cosine")
@@ -95,10 +112,13 @@ class CosineScore(Score):
         super().__init__(d_query, d_keys, d)
         _must_agree("cosine", d_query, d_keys)
 
-    def forward(
-        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    def prepare(self, keys: Float[Tensor, "*batch s d_keys"]) -> Float[Tensor, "*batch s d_prepared"]:
+        return F.normalize(keys, dim=-1)
+
+    def compare(
+        self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
     ) -> Float[Tensor, "*batch t s"]:
-        return F.normalize(query, dim=-1) @ F.normalize(keys, dim=-1).transpose(-2, -1)
+        return F.normalize(query, dim=-1) @ prepared.transpose(-2, -1)
 
 
 @SCORES.register("bilinear")
@@ -109,10 +129,13 @@ class BilinearScore(Score):
         super().__init__(d_query, d_keys, d)
         self.keys = nn.Linear(d_keys, d_query, bias=False)
 
-    def forward(
-        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    def prepare(self, keys: Float[Tensor, "*batch s d_keys"]) -> Float[Tensor, "*batch s d_prepared"]:
+        return self.keys(keys)
+
+    def compare(
+        self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
     ) -> Float[Tensor, "*batch t s"]:
-        return query @ self.keys(keys).transpose(-2, -1)
+        return query @ prepared.transpose(-2, -1)
 
 
 @SCORES.register("additive")
@@ -125,10 +148,13 @@ class AdditiveScore(Score):
         self.keys = nn.Linear(d_keys, d, bias=False)
         self.weight = nn.Parameter(_one_output(d))
 
-    def forward(
-        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    def prepare(self, keys: Float[Tensor, "*batch s d_keys"]) -> Float[Tensor, "*batch s d_prepared"]:
+        return self.keys(keys)
+
+    def compare(
+        self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
     ) -> Float[Tensor, "*batch t s"]:
-        pairs = self.query(query)[..., :, None, :] + self.keys(keys)[..., None, :, :]  # ... t s d
+        pairs = self.query(query)[..., :, None, :] + prepared[..., None, :, :]  # ... t s d
         return torch.tanh(pairs) @ self.weight
 
 
@@ -142,11 +168,14 @@ class HadamardScore(Score):
         self.keys = nn.Linear(d_keys, d, bias=False)
         self.weight = nn.Parameter(_one_output(d))
 
-    def forward(
-        self, query: Float[Tensor, "*batch t d_query"], keys: Float[Tensor, "*batch s d_keys"]
+    def prepare(self, keys: Float[Tensor, "*batch s d_keys"]) -> Float[Tensor, "*batch s d_prepared"]:
+        return torch.tanh(self.keys(keys))
+
+    def compare(
+        self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
     ) -> Float[Tensor, "*batch t s"]:
         left = torch.tanh(self.query(query)) * self.weight
-        return left @ torch.tanh(self.keys(keys)).transpose(-2, -1)
+        return left @ prepared.transpose(-2, -1)
 
 
 def _one_output(d: int) -> Float[Tensor, "d"]:

@@ -33,6 +33,16 @@ class Recurrence(nn.Module, ABC):
     d: int
     n_states: int
     weight_dropout: float
+    weight_x: Tensor
+    """What reads x, ``gates d_in``."""
+    weight_h: Tensor
+    """What reads h, ``gates d``."""
+    bias: Tensor
+    """``gates``"""
+
+    @abstractmethod
+    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
+        """One step, from W_x x + b of all gates and the state before it; ``weight_h`` as it is in this call."""
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
@@ -76,10 +86,6 @@ class StepRecurrence(Recurrence):
         self.weight_x = nn.Parameter(torch.empty(n_gates * d, d_in).uniform_(-bound, bound))
         self.weight_h = nn.Parameter(torch.empty(n_gates * d, d).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(n_gates * d).uniform_(-bound, bound))
-
-    @abstractmethod
-    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
-        """One step, from W_x x + b of all gates and the state before it; ``weight_h`` as it is in this call."""
 
     def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
         state = state or self.start(x.shape[1], x)

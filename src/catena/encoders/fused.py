@@ -56,6 +56,34 @@ class FusedRecurrence(Recurrence):
         outputs, h = self.network(x, None if state is None else state[0][None])
         return outputs, (h[0],)
 
+    @property
+    def weight_x(self) -> Float[Tensor, "gates d_in"]:  # type: ignore[override]
+        return cast(Tensor, self.network.weight_ih_l0)
+
+    @property
+    def weight_h(self) -> Float[Tensor, "gates d"]:  # type: ignore[override]
+        return cast(Tensor, self.network.weight_hh_l0)
+
+    @property
+    def bias(self) -> Float[Tensor, " gates"]:  # type: ignore[override]
+        """Both biases in one but for the GRU, where the second one is under the reset gate: :meth:`step` adds it."""
+        of_x, of_h = self.vectors()
+        return of_x if self.name == "gru" else of_x + of_h
+
+    def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
+        h, d = state[0], self.d
+        if self.name == "gru":
+            past = F.linear(h, weight_h, cast(Tensor, self.network.bias_hh_l0))
+            r, z = torch.sigmoid(projected[:, : 2 * d] + past[:, : 2 * d]).chunk(2, dim=1)
+            new = torch.tanh(torch.addcmul(projected[:, 2 * d :], r, past[:, 2 * d :]))
+            return (torch.lerp(new, h, z),)
+        gates = torch.addmm(projected, h, weight_h.t())
+        if self.name == "lstm":
+            i, f, _, o = torch.sigmoid(gates).chunk(4, dim=1)
+            c = torch.addcmul(f * state[1], i, torch.tanh(gates[:, 2 * d : 3 * d]))
+            return o * torch.tanh(c), c
+        return (torch.tanh(gates) if self.name == "elman_tanh" else torch.relu(gates),)
+
     def _with_dropped_weights(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         """The same call with some recurrent weights at 0, for this call alone."""
         weight_h = cast(Tensor, self.network.weight_hh_l0)

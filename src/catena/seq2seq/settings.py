@@ -5,6 +5,11 @@ Each kind has its class in a module of its own, ``<kind>_settings``; ``EncoderDe
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
+from catena.seq2seq.recurrent_settings import RecurrentSettings
 from catena.seq2seq.transformer_settings import TransformerSettings
 
-EncoderDecoderSettings = TransformerSettings
+EncoderDecoderSettings = Annotated[RecurrentSettings | TransformerSettings, Field(discriminator="kind")]

@@ -1,0 +1,116 @@
+r"""A decoder looks at a source: any score, any focus, one head or several.
+
+With one head, queries and states are compared as they are, and what is found is the weighted sum of the states
+(Bahdanau et al. 2015; Luong et al. 2015). With several, each head has maps of its own, and one more joins what they
+find (Vaswani et al. 2017, section 3.2.2), here with any score:
+
+.. math::  w_i = \mathrm{focus}(\mathrm{score}_i(W^Q_i q, W^K_i k)) \qquad y = W^O [w_1 V W^V_1; \dots; w_h V W^V_h]
+
+What depends on the source alone is made once (:meth:`CrossAttention.prepare`), and each step pays O(s d) for a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.attention.focus import Focus, Soft
+from catena.attention.scores import Score, build_score
+from catena.errors import ShapeError
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Keys:
+    """A source as an attention has prepared it: of each head the keys and values, and which of them are real."""
+
+    keys: tuple[Float[Tensor, "b s d_prepared"], ...]
+    values: tuple[Float[Tensor, "b s d_values"], ...]
+    mask: Bool[Tensor, "b s"]
+
+    def __len__(self) -> int:
+        return len(self.mask)
+
+    def select(self, rows: Int[Tensor, " m"]) -> Keys:
+        """The sources of the given rows."""
+        keys, values = (tuple(x[rows] for x in heads) for heads in (self.keys, self.values))
+        return Keys(keys, values, self.mask[rows])
+
+
+class Looked(NamedTuple):
+    """What an attention found."""
+
+    context: Tensor
+    """``b t d_out``"""
+    weights: Tensor
+    """``b h t s``"""
+    log_prob: Tensor | None
+    """``b t``: of what was drawn, where the focus draws."""
+
+
+class CrossAttention(nn.Module):
+    """Queries of size ``d_query`` look at states of size ``d_memory``.
+
+    Args:
+        scores: one for each head; with several, each compares vectors of size ``d_query / n_heads``.
+        focus: from scores to weights; :class:`catena.attention.focus.Soft` if omitted.
+    """
+
+    def __init__(self, d_query: int, d_memory: int, scores: Sequence[Score], focus: Focus | None = None) -> None:
+        super().__init__()
+        self.n_heads = len(scores)
+        self.d_head = _share(d_query, self.n_heads)
+        self.scores = nn.ModuleList(scores)
+        self.focus = focus or Soft()
+        several = self.n_heads > 1
+        self.query = nn.Linear(d_query, d_query) if several else None
+        self.keys = nn.Linear(d_memory, d_query) if several else None
+        self.values = nn.Linear(d_memory, d_query) if several else None
+        self.output = nn.Linear(d_query, d_query) if several else None
+        self.d_out = d_query if several else d_memory
+        for layer in (self.query, self.keys, self.values, self.output):
+            if layer is not None:
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
+
+    def prepare(self, memory: Float[Tensor, "b s d_memory"], mask: Bool[Tensor, "b s"]) -> Keys:
+        """What all later queries share."""
+        keys, values = self._heads(self.keys, memory), self._heads(self.values, memory)
+        prepared = tuple(cast(Score, score).prepare(k) for score, k in zip(self.scores, keys, strict=True))
+        return Keys(prepared, values, mask)
+
+    def forward(self, query: Float[Tensor, "b t d_query"], keys: Keys, places: Int[Tensor, "b t"]) -> Looked:
+        """Look with each query at its row's source; ``places`` says how many steps came before each."""
+        queries = self._heads(self.query, query)
+        pairs = zip(self.scores, queries, keys.keys, strict=True)
+        scores = torch.stack([cast(Score, score).compare(q, k) for score, q, k in pairs], dim=1)  # b h t s
+        weights, log_prob = self.focus(scores, keys.mask, query, places)
+        found = [weights[:, i] @ values for i, values in enumerate(keys.values)]
+        context = found[0] if self.output is None else self.output(torch.cat(found, dim=-1))
+        return Looked(context, weights, log_prob)
+
+    def _heads(self, layer: nn.Linear | None, x: Float[Tensor, "b n d"]) -> tuple[Tensor, ...]:
+        return (x,) if layer is None else layer(x).split(self.d_head, dim=-1)
+
+
+def build_cross(
+    score: str, d_query: int, d_memory: int, n_heads: int = 1, d: int | None = None, focus: Focus | None = None
+) -> CrossAttention:
+    """An attention with this score in each head; ``d`` is the inner size of scores that have one."""
+    if n_heads == 1:
+        return CrossAttention(d_query, d_memory, [build_score(score, d_query, d_memory, d)], focus)
+    d_head = _share(d_query, n_heads)
+    inner = None if d is None else max(d // n_heads, 1)
+    return CrossAttention(d_query, d_memory, [build_score(score, d_head, d_head, inner) for _ in range(n_heads)], focus)
+
+
+def _share(d_query: int, n_heads: int) -> int:
+    if d_query % n_heads:
+        raise ShapeError(
+            f"queries of size {d_query} cannot be shared by {n_heads} heads: choose a number of heads that divides it"
+        )
+    return d_query // n_heads

@@ -1,0 +1,119 @@
+"""From settings to recurrent encoder-decoders."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from catena.attention.cross import CrossAttention, build_cross
+from catena.embeddings.table import EmbeddingTable
+from catena.encoders import settings as encoders
+from catena.encoders.build import build_recurrence
+from catena.encoders.cells import Recurrence
+from catena.encoders.initialise import initialise
+from catena.errors import ConfigError
+from catena.outputs.build import build_output
+from catena.seq2seq.recurrent import RecurrentEncoderDecoder
+from catena.seq2seq.recurrent_decoder import Bahdanau, Decoder, Gnmt, Luong, Plain, Stack
+from catena.seq2seq.recurrent_encoder import FusedLayer, Layer, RecurrentSource, SteppedLayer
+from catena.seq2seq.recurrent_handover import HANDOVERS
+from catena.seq2seq.recurrent_settings import RecurrentSettings
+from catena.seq2seq.sides import Sides
+
+RESIDUAL_FROM = 2
+"""Residual connections begin with the third layer (Wu et al. 2016, section 3.1)."""
+
+NETWORKS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {"lstm": nn.LSTM, "gru": nn.GRU, "elman": nn.RNN}
+
+
+def build_recurrent(settings: RecurrentSettings, sides: Sides) -> RecurrentEncoderDecoder:
+    """The recurrent encoder-decoder of these settings."""
+    target = _table(settings, sides.v)
+    source = target if settings.shared else _table(settings, sides.n_source)
+    if settings.shared and not sides.shared:
+        raise ConfigError(
+            "shared = true gives source and target one embedding, and they have vocabularies of their own: make one "
+            "vocabulary for both, or set shared = false"
+        )
+    encoder = RecurrentSource(
+        settings.d_embedding,
+        settings.n_layers,
+        lambda i, d_in: _layer(settings, i, d_in),
+        residual_from=RESIDUAL_FROM if settings.residual else None,
+        dropout=settings.dropout,
+    )
+    attention = _attention(settings, encoder.d_out)
+    decoder = _decoder(settings, attention)
+    return RecurrentEncoderDecoder(
+        source,
+        target,
+        encoder,
+        HANDOVERS[settings.handover](settings.n_layers, settings.d, decoder.stack[0].n_states),
+        decoder,
+        build_output(
+            settings.output,
+            decoder.d_out,
+            sides.counts,
+            tied=target.weight if settings.tied else None,
+            forbidden=sides.forbidden,
+        ),
+        sides,
+        attention=attention,
+        reversed_source=settings.reverse,
+    )
+
+
+def _table(settings: RecurrentSettings, n: int) -> EmbeddingTable:
+    return EmbeddingTable(n, settings.d_embedding, scale=0.1, dropout=settings.dropout)
+
+
+def _layer(settings: RecurrentSettings, i: int, d_in: int) -> Layer:
+    both = settings.bidirectional == "all" or (settings.bidirectional == "first" and i == 0)
+    d = settings.d // 2 if both else settings.d
+    if settings.cell not in NETWORKS:
+        return SteppedLayer(_recurrence(settings, d_in, d), _recurrence(settings, d_in, d) if both else None)
+    network = NETWORKS[settings.cell](d_in, d, bidirectional=both, batch_first=True)
+    forget_start(network)
+    return FusedLayer(network)
+
+
+@torch.no_grad()
+def forget_start(network: nn.RNNBase) -> None:
+    """An LSTM first remembers: the bias of its forget gates is 1 (Jozefowicz et al. 2015, section 2.2)."""
+    if isinstance(network, nn.LSTM):
+        for name, bias in network.named_parameters():
+            if name.startswith("bias"):
+                bias[network.hidden_size : 2 * network.hidden_size] = 1.0 if name.startswith("bias_ih") else 0.0
+
+
+def _recurrence(settings: RecurrentSettings, d_in: int, d: int) -> Recurrence:
+    recurrence = build_recurrence(encoders.RecurrentSettings(cell=settings.cell, d=d), d_in)
+    initialise(recurrence, "default", forget_bias=1.0)
+    return recurrence
+
+
+def _attention(settings: RecurrentSettings, d_memory: int) -> CrossAttention | None:
+    if settings.attention == "none":
+        return None
+    return build_cross(settings.attention, settings.d, d_memory, settings.n_heads, settings.d_attention)
+
+
+def _decoder(settings: RecurrentSettings, attention: CrossAttention | None) -> Decoder:
+    d, d_in = settings.d, settings.d_embedding
+    d_out = d_in if settings.tied else d
+    if attention is None:
+        return Plain(_stack(settings, d_in, 0), d_out)
+    match settings.order:
+        case "luong":
+            fed = d_out if settings.input_feeding else 0
+            return Luong(_stack(settings, d_in + fed, 0), attention.d_out, d_out, feeding=settings.input_feeding)
+        case "bahdanau":
+            return Bahdanau(_stack(settings, d_in + attention.d_out, 0), d_in, attention.d_out, d_out)
+        case "gnmt":
+            return Gnmt(_stack(settings, d_in + attention.d_out, attention.d_out), d_out)
+
+
+def _stack(settings: RecurrentSettings, d_in: int, beside: int) -> Stack:
+    """Layers of which the lowest reads vectors of size ``d_in``, and the others so many features beside."""
+    layers = [_recurrence(settings, settings.d + beside if i else d_in, settings.d) for i in range(settings.n_layers)]
+    return Stack(layers, RESIDUAL_FROM if settings.residual else None, settings.dropout)

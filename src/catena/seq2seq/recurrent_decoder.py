@@ -1,0 +1,260 @@
+r"""Recurrent decoders, by the order in which they step and look.
+
+================  =============================================================================================
+``Plain``         :math:`s_t = \mathrm{step}(e_t, s_{t-1})`: nothing is looked at (Sutskever et al. 2014)
+``Luong``         :math:`s_t = \mathrm{step}([e_t; \tilde h_{t-1}], s_{t-1})`, :math:`c_t = \mathrm{look}(s_t)`,
+                  :math:`\tilde h_t = \tanh(W [c_t; s_t])`; without input feeding :math:`\tilde h_{t-1}` is left out
+                  (Luong et al. 2015, sections 3 and 3.3)
+``Bahdanau``      :math:`c_t = \mathrm{look}(s_{t-1})`, :math:`s_t = \mathrm{step}([e_t; c_t], s_{t-1})`,
+                  :math:`\tilde h_t = \tanh(W [s_t; c_t; e_t])` (Bahdanau et al. 2015, section 3.1 and appendix A.2)
+``Gnmt``          :math:`c_t = \mathrm{look}(s^1_{t-1})` of the lowest layer, and every layer reads
+                  :math:`[s^{l-1}_t; c_t]` (Wu et al. 2016, section 3)
+================  =============================================================================================
+
+Where a step does not wait for what was looked at, a layer runs over the whole target in one fused call; else what
+reads the embeddings is taken out of the loop.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catena.attention.cross import Looked
+from catena.encoders.cells import Recurrence, State
+
+Look = Callable[[Tensor, Tensor], Looked]
+"""Looks with queries ``b t d`` at their rows' sources, given the number ``b t`` of each step, from 0."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DecoderState:
+    """What a decoder remembers of the targets it has read.
+
+    Args:
+        layers: of each layer.
+        fed: what the last step found, where it is fed to the next one.
+        steps: how many were read in each row.
+    """
+
+    layers: tuple[State, ...]
+    fed: Float[Tensor, "n d_fed"] | None
+    steps: Int[Tensor, " n"]
+
+    def select(self, rows: Int[Tensor, " m"]) -> DecoderState:
+        layers = tuple(tuple(part[rows] for part in layer) for layer in self.layers)
+        return DecoderState(layers, None if self.fed is None else self.fed[rows], self.steps[rows])
+
+    @staticmethod
+    def join(states: Sequence[DecoderState]) -> DecoderState:
+        layers = zip(*(state.layers for state in states), strict=True)
+        fed = [state.fed for state in states if state.fed is not None]
+        return DecoderState(
+            tuple(tuple(torch.cat(parts) for parts in zip(*layer, strict=True)) for layer in layers),
+            torch.cat(fed) if fed else None,
+            torch.cat([state.steps for state in states]),
+        )
+
+
+class Decoded(NamedTuple):
+    """What a decoder makes of what it reads."""
+
+    vectors: Tensor
+    """``b t d_out``: what the next ids are predicted from."""
+    looked: Looked | None
+    """Where it looked, for all steps; None for a decoder that does not look."""
+    after: DecoderState
+
+
+class Stack(nn.Module):
+    """Layers of recurrences, one upon the other.
+
+    Args:
+        layers: the recurrences, the lowest first.
+        residual_from: layers from this one on, counted from 0, add their input to their output.
+        dropout: probability of dropping a unit between two layers.
+    """
+
+    def __init__(self, layers: Sequence[Recurrence], residual_from: int | None, dropout: float) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.residual_from = len(layers) if residual_from is None else residual_from
+        self.dropout = nn.Dropout(dropout)
+        self.d = layers[-1].d
+
+    def __getitem__(self, i: int) -> Recurrence:
+        return cast(Recurrence, self.layers[i])
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def whole(
+        self, x: Float[Tensor, "b t d_in"], states: Sequence[State], first: int = 0, beside: Tensor | None = None
+    ) -> tuple[Float[Tensor, "b t d"], list[State]]:
+        """All steps, one layer after another from ``first`` on; ``beside`` is read by each beside what is below."""
+        below, after = x.transpose(0, 1), []
+        beside = None if beside is None else beside.transpose(0, 1)
+        for i in range(first, len(self)):
+            read = self.dropout(below) if i else below
+            joined = read if beside is None else torch.cat((read, beside), dim=-1)
+            above, state = self.layers[i](joined.contiguous(), states[i])
+            below = above + read if i >= self.residual_from else above
+            after.append(state)
+        return below.transpose(0, 1), after
+
+    def step(self, projected: Float[Tensor, "b gates"], states: Sequence[State]) -> tuple[Tensor, tuple[State, ...]]:
+        """One step of all layers, the lowest of which is given what it makes of its input."""
+        after = [self[0].step(projected, states[0], self[0].weight_h)]
+        below = after[0][0]
+        for i in range(1, len(self)):
+            layer, read = self[i], self.dropout(below)
+            after.append(layer.step(F.linear(read, layer.weight_x, layer.bias), states[i], layer.weight_h))
+            below = after[i][0] + read if i >= self.residual_from else after[i][0]
+        return below, tuple(after)
+
+
+class Decoder(nn.Module, ABC):
+    """Reads embedded targets from left to right, from any state on."""
+
+    d_out: int
+    d_fed: int = 0
+    """Size of what a step feeds to the next beside the layers' states; 0 for nothing."""
+    stack: Stack
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look | None) -> Decoded:
+        """Read ``t`` more targets; ``look`` is what a decoder without attention does not need."""
+
+    def begin(self, layers: Sequence[State]) -> DecoderState:
+        """The state before anything is read, given what the encoder hands over."""
+        h = layers[0][0]
+        fed = h.new_zeros(len(h), self.d_fed) if self.d_fed else None
+        return DecoderState(tuple(layers), fed, torch.zeros(len(h), dtype=torch.int64, device=h.device))
+
+    def _before_loop(self, x: Float[Tensor, "b t d_in"]) -> tuple[tuple[Tensor, ...], Float[Tensor, "d gates"]]:
+        """What the lowest layer makes of the embeddings, step by step, and its weights for what comes beside them."""
+        lowest, d = self.stack[0], x.shape[-1]
+        return F.linear(x, lowest.weight_x[:, :d], lowest.bias).unbind(1), lowest.weight_x[:, d:].t()
+
+
+def _numbers(steps: Int[Tensor, " b"], t: int) -> Int[Tensor, "b t"]:
+    return steps[:, None] + torch.arange(t, device=steps.device)
+
+
+def _joined(found: Sequence[Looked]) -> Looked:
+    """The steps one after another."""
+    drawn = [one.log_prob for one in found if one.log_prob is not None]
+    return Looked(
+        torch.cat([one.context for one in found], dim=1),
+        torch.cat([one.weights for one in found], dim=2),
+        torch.cat(drawn, dim=1) if drawn else None,
+    )
+
+
+class Plain(Decoder):
+    """Steps alone."""
+
+    def __init__(self, stack: Stack, d_out: int | None = None) -> None:
+        super().__init__()
+        self.stack = stack
+        self.readout = nn.Linear(stack.d, d_out, bias=False) if d_out and d_out != stack.d else None
+        self.d_out = d_out or stack.d
+
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look | None) -> Decoded:
+        y, layers = self.stack.whole(x, state.layers)
+        vectors = self.stack.dropout(y)
+        after = DecoderState(tuple(layers), None, state.steps + x.shape[1])
+        return Decoded(vectors if self.readout is None else self.readout(vectors), None, after)
+
+
+class Luong(Decoder):
+    """Steps, then looks.
+
+    Args:
+        d_context: size of what is found.
+        feeding: whether :math:`\\tilde h` is read by the next step.
+    """
+
+    def __init__(self, stack: Stack, d_context: int, d_out: int, *, feeding: bool) -> None:
+        super().__init__()
+        self.stack, self.d_out, self.feeding = stack, d_out, feeding
+        self.d_fed = d_out if feeding else 0
+        self.readout = nn.Linear(d_context + stack.d, d_out)
+
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look | None) -> Decoded:
+        assert look is not None
+        if self.feeding:
+            return self._step_by_step(x, state, look)
+        y, layers = self.stack.whole(x, state.layers)
+        looked = look(y, _numbers(state.steps, x.shape[1]))
+        after = DecoderState(tuple(layers), None, state.steps + x.shape[1])
+        return Decoded(self.read_out(looked.context, y), looked, after)
+
+    def _step_by_step(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look) -> Decoded:
+        projected, of_fed = self._before_loop(x)
+        layers, fed, steps = state.layers, cast(Tensor, state.fed), state.steps
+        vectors, found = [], []
+        for at_step in projected:
+            y, layers = self.stack.step(torch.addmm(at_step, fed, of_fed), layers)
+            found.append(look(y[:, None], steps[:, None]))
+            fed = self.read_out(found[-1].context[:, 0], y)
+            vectors.append(fed)
+            steps = steps + 1
+        return Decoded(torch.stack(vectors, dim=1), _joined(found), DecoderState(layers, fed, steps))
+
+    def read_out(self, context: Float[Tensor, "*b d_context"], y: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d_out"]:
+        return self.stack.dropout(torch.tanh(self.readout(torch.cat((context, y), dim=-1))))
+
+
+class Bahdanau(Decoder):
+    """Looks with what it was, then steps."""
+
+    def __init__(self, stack: Stack, d_in: int, d_context: int, d_out: int) -> None:
+        super().__init__()
+        self.stack, self.d_out = stack, d_out
+        self.readout = nn.Linear(stack.d + d_context + d_in, d_out)
+
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look | None) -> Decoded:
+        assert look is not None
+        projected, of_context = self._before_loop(x)
+        layers, steps, vectors, found = state.layers, state.steps, [], []
+        for at_step in projected:
+            found.append(look(layers[-1][0][:, None], steps[:, None]))
+            y, layers = self.stack.step(torch.addmm(at_step, found[-1].context[:, 0], of_context), layers)
+            vectors.append(y)
+            steps = steps + 1
+        looked = _joined(found)
+        read = torch.cat((torch.stack(vectors, dim=1), looked.context, x), dim=-1)
+        return Decoded(self.stack.dropout(torch.tanh(self.readout(read))), looked, DecoderState(layers, None, steps))
+
+
+class Gnmt(Decoder):
+    """The lowest layer looks and steps; all above it read what was found, each in one call."""
+
+    def __init__(self, stack: Stack, d_out: int | None = None) -> None:
+        super().__init__()
+        self.stack = stack
+        self.readout = nn.Linear(stack.d, d_out, bias=False) if d_out and d_out != stack.d else None
+        self.d_out = d_out or stack.d
+
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look | None) -> Decoded:
+        assert look is not None
+        projected, of_context = self._before_loop(x)
+        lowest, low, steps, below, found = self.stack[0], state.layers[0], state.steps, [], []
+        for at_step in projected:
+            found.append(look(low[0][:, None], steps[:, None]))
+            low = lowest.step(torch.addmm(at_step, found[-1].context[:, 0], of_context), low, lowest.weight_h)
+            below.append(low[0])
+            steps = steps + 1
+        looked = _joined(found)
+        y, layers = self.stack.whole(torch.stack(below, dim=1), state.layers, 1, looked.context)
+        vectors = self.stack.dropout(y)
+        after = DecoderState((low, *layers), None, steps)
+        return Decoded(vectors if self.readout is None else self.readout(vectors), looked, after)

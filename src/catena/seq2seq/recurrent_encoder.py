@@ -1,0 +1,135 @@
+r"""Recurrent encoders that also hand over their last states, which a decoder starts from.
+
+.. math::  h_i = [\overrightarrow{h}_i; \overleftarrow{h}_i] \qquad
+           \text{handed over: } [\overrightarrow{h}_{|x|}; \overleftarrow{h}_1] \text{ of each layer}
+
+Sutskever et al. 2014, section 2; Bahdanau et al. 2015, section 3.2. The last state is the one at a source's own last
+token, whatever padding comes after it. Time O(s g d²) for each layer, with g gates.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from catena.encoders.cells import Recurrence, State
+from catena.shapes import mask_from_lengths
+
+
+class Layer(nn.Module, ABC):
+    """One layer, in one direction or both."""
+
+    d_out: int
+
+    @abstractmethod
+    def forward(
+        self, x: Float[Tensor, "b s d_in"], lengths: Int[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "b s d_out"], State]:
+        """The states, whatever at padding, and the last ones, each ``b d_out``, both directions joined."""
+
+
+class FusedLayer(Layer):
+    """One of torch's networks, packed where lengths differ."""
+
+    def __init__(self, network: nn.RNNBase) -> None:
+        super().__init__()
+        self.network = network
+        self.d_out = network.hidden_size * (2 if network.bidirectional else 1)
+
+    def forward(
+        self, x: Float[Tensor, "b s d_in"], lengths: Int[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "b s d_out"], State]:
+        counts = lengths.cpu()
+        if bool((counts == x.shape[1]).all()):
+            states, last = self.network(x)
+        else:
+            packed, last = self.network(pack_padded_sequence(x, counts, batch_first=True, enforce_sorted=False))
+            states, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
+        parts = last if isinstance(last, tuple) else (last,)
+        return states, tuple(torch.cat(tuple(part), dim=-1) for part in parts)
+
+
+class SteppedLayer(Layer):
+    """Recurrences that run as a loop over steps: a row that has ended keeps its state."""
+
+    def __init__(self, ahead: Recurrence, back: Recurrence | None = None) -> None:
+        super().__init__()
+        self.ahead, self.back = ahead, back
+        self.d_out = ahead.d * (1 if back is None else 2)
+
+    def forward(
+        self, x: Float[Tensor, "b s d_in"], lengths: Int[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "b s d_out"], State]:
+        mask = mask_from_lengths(lengths, x.shape[1])
+        ahead, last = _run(self.ahead, x, mask)
+        if self.back is None:
+            return ahead, last
+        back, first = _run(self.back, reverse(x, lengths), mask)
+        joined = tuple(torch.cat(pair, dim=-1) for pair in zip(last, first, strict=True))
+        return torch.cat((ahead, reverse(back, lengths)), dim=-1), joined
+
+
+def _run(
+    recurrence: Recurrence, x: Float[Tensor, "b s d_in"], mask: Bool[Tensor, "b s"]
+) -> tuple[Float[Tensor, "b s d"], State]:
+    state, found = recurrence.start(len(x), x), []
+    steps = nn.functional.linear(x, recurrence.weight_x, recurrence.bias).unbind(1)
+    for projected, real in zip(steps, mask.unbind(1), strict=True):
+        after = recurrence.step(projected, state, recurrence.weight_h)
+        state = tuple(torch.where(real[:, None], new, old) for new, old in zip(after, state, strict=True))
+        found.append(state[0])
+    return torch.stack(found, dim=1), state
+
+
+def reverse(x: Tensor, lengths: Int[Tensor, " b"]) -> Tensor:
+    """Each row read backwards within its own length; padding stays behind. ``x`` is ``b s ...``."""
+    here = torch.arange(x.shape[1], device=x.device)
+    there = torch.where(here < lengths[:, None], lengths[:, None] - 1 - here, here)
+    return x[torch.arange(len(x), device=x.device)[:, None], there]
+
+
+class RecurrentSource(nn.Module):
+    """Layers over a source.
+
+    Args:
+        make: makes layer ``i``, from 0, given the size of its input.
+        residual_from: layers from this one on, counted from 0, add their input to their output (Wu et al. 2016,
+            section 3.1); None for no such layer.
+        dropout: probability of dropping a unit between two layers.
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        n_layers: int,
+        make: Callable[[int, int], Layer],
+        *,
+        residual_from: int | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList()
+        for i in range(n_layers):
+            layer = make(i, d_in)
+            self.layers.append(layer)
+            d_in = layer.d_out
+        self.d_out = d_in
+        self.residual_from = n_layers if residual_from is None else residual_from
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "b s d_in"], lengths: Int[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "b s d_out"], Sequence[State]]:
+        """The states of the uppermost layer, 0 at padding, and the last states of every layer."""
+        handed: list[State] = []
+        for i, layer in enumerate(self.layers):
+            read = self.dropout(x) if i else x
+            states, last = layer(read, lengths)
+            x = states + read if i >= self.residual_from else states
+            handed.append(last)
+        return x.masked_fill(~mask_from_lengths(lengths, x.shape[1])[..., None], 0.0), handed

@@ -1,0 +1,92 @@
+r"""What a recurrent decoder starts from.
+
+* ``copy``: the encoder's last states, layer by layer (Sutskever et al. 2014, section 2);
+* ``map``: :math:`\tanh(W h)` of each layer's last h (Bahdanau et al. 2015, appendix A.2.2);
+* ``mean``: :math:`\tanh(W \bar h)` of the mean of the uppermost states;
+* ``zero``: nothing; the decoder must look.
+
+The memory cells of an LSTM are copied with ``copy``, and start at 0 otherwise.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from catena.encoders.cells import State
+from catena.registry import Registry
+
+
+class Handover(nn.Module, ABC):
+    """From ``n_layers`` layers of an encoder to as many of a decoder, with ``d`` units and ``n_states`` states each."""
+
+    def __init__(self, n_layers: int, d: int, n_states: int) -> None:
+        super().__init__()
+        self.n_layers, self.d, self.n_states = n_layers, d, n_states
+
+    @abstractmethod
+    def forward(
+        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[State]
+    ) -> list[State]:
+        """The first states of the decoder's layers, from all the uppermost states and the last ones of each layer."""
+
+    def with_zeros(self, h: Float[Tensor, "b d"]) -> State:
+        """A layer's state that is 0 but for h."""
+        return (h, *(torch.zeros_like(h) for _ in range(self.n_states - 1)))
+
+
+HANDOVERS: Registry[type[Handover]] = Registry("handover")
+
+
+@HANDOVERS.register("copy")
+class Copy(Handover):
+    """The last states as they are."""
+
+    def forward(
+        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[State]
+    ) -> list[State]:
+        return list(handed)
+
+
+@HANDOVERS.register("map")
+class Map(Handover):
+    """A map of each layer's last state."""
+
+    def __init__(self, n_layers: int, d: int, n_states: int) -> None:
+        super().__init__(n_layers, d, n_states)
+        self.maps = nn.ModuleList(nn.Linear(d, d) for _ in range(n_layers))
+
+    def forward(
+        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[State]
+    ) -> list[State]:
+        pairs = zip(self.maps, handed, strict=True)
+        return [self.with_zeros(torch.tanh(to_first(last[0]))) for to_first, last in pairs]
+
+
+@HANDOVERS.register("mean")
+class Mean(Handover):
+    """Maps of the mean state, one for each layer."""
+
+    def __init__(self, n_layers: int, d: int, n_states: int) -> None:
+        super().__init__(n_layers, d, n_states)
+        self.maps = nn.ModuleList(nn.Linear(d, d) for _ in range(n_layers))
+
+    def forward(
+        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[State]
+    ) -> list[State]:
+        mean = states.sum(dim=1) / lengths.clamp_min(1)[:, None]
+        return [self.with_zeros(torch.tanh(to_first(mean))) for to_first in self.maps]
+
+
+@HANDOVERS.register("zero")
+class Zero(Handover):
+    """Nothing."""
+
+    def forward(
+        self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"], handed: Sequence[State]
+    ) -> list[State]:
+        return [self.with_zeros(torch.zeros_like(states[:, 0])) for _ in range(self.n_layers)]

@@ -1,0 +1,125 @@
+"""Recurrent decoders as steppers: a state of the decoder for each row, and the sources that rows share.
+
+A step costs O(s d) for the attention of a row and O(d²) for its layers, however many came before. Sources are kept
+once, whatever the beam: see :mod:`catena.attention.shared`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.attention.cross import CrossAttention, Keys, Looked
+from catena.attention.shared import SharedKeys
+from catena.decoding.stepper import Attentive, Stepper
+from catena.errors import ShapeError
+from catena.outputs.base import OutputLayer
+from catena.seq2seq.recurrent_decoder import Decoder, DecoderState
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StepState:
+    """Targets that were read.
+
+    Args:
+        decoder: what the decoder remembers.
+        vectors: what the next ids are predicted from.
+        weights: where each row looked for it, ``n h s``; None where nothing looks.
+        sources: the source of each row.
+        shared: the same as the attention has it.
+    """
+
+    decoder: DecoderState
+    vectors: Tensor
+    weights: Float[Tensor, "n h s"] | None
+    sources: Int[Tensor, " n"]
+    shared: SharedKeys | None
+
+
+class RecurrentStepper(Stepper[StepState]):
+    """Targets after given sources.
+
+    Args:
+        embed: ids ``n t`` to vectors.
+        layers: what the encoder handed over, one row for each source.
+        keys: the sources as the attention has prepared them.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        embed: Callable[[Tensor], Tensor],
+        output: OutputLayer,
+        first: DecoderState,
+        *,
+        begin: int,
+        end: int,
+        attention: CrossAttention | None = None,
+        keys: Keys | None = None,
+    ) -> None:
+        self.decoder, self.embed, self.output, self.first = decoder, embed, output, first
+        self.attention_part, self.keys = attention, keys
+        self.v, self.begin, self.end = output.v, begin, end
+
+    @torch.no_grad()
+    def start(self, n: int) -> StepState:
+        b = len(self.first.steps)
+        if n != b:
+            raise ShapeError(f"start({n}) must have one row for each source, and there are {b}: select rows afterwards")
+        sources = torch.arange(b, device=self.first.steps.device)
+        shared = None if self.keys is None else SharedKeys.of(self.keys, sources)
+        return self._read(self.first, torch.full_like(sources, self.begin), sources, shared)
+
+    @torch.no_grad()
+    def log_probs(self, state: StepState) -> Float[Tensor, "n v"]:
+        return self.output.log_probs(state.vectors)
+
+    @torch.no_grad()
+    def advance(self, state: StepState, ids: Int[Tensor, " n"]) -> StepState:
+        return self._read(state.decoder, ids, state.sources, state.shared)
+
+    @torch.no_grad()
+    def select(self, state: StepState, rows: Int[Tensor, " m"]) -> StepState:
+        shared = None if state.shared is None else SharedKeys.of(state.shared.keys, state.shared.sources[rows])
+        weights = None if state.weights is None else state.weights[rows]
+        return StepState(state.decoder.select(rows), state.vectors[rows], weights, state.sources[rows], shared)
+
+    @torch.no_grad()
+    def join(self, states: Sequence[StepState]) -> StepState:
+        sources = torch.cat([state.sources for state in states])
+        weights = [state.weights for state in states if state.weights is not None]
+        return StepState(
+            DecoderState.join([state.decoder for state in states]),
+            torch.cat([state.vectors for state in states]),
+            torch.cat(weights) if weights else None,
+            sources,
+            None if self.keys is None else SharedKeys.of(self.keys, sources),
+        )
+
+    def _read(
+        self, before: DecoderState, ids: Int[Tensor, " n"], sources: Int[Tensor, " n"], shared: SharedKeys | None
+    ) -> StepState:
+        def look(query: Tensor, steps: Tensor) -> Looked:
+            assert shared is not None
+            assert self.attention_part is not None
+            return shared.look(self.attention_part, query, steps)
+
+        vectors, looked, after = self.decoder(self.embed(ids[:, None]), before, look)
+        weights = None if looked is None else looked.weights[:, :, 0]
+        return StepState(after, vectors[:, 0], weights, sources, shared)
+
+
+class AttentiveRecurrentStepper(RecurrentStepper, Attentive[StepState]):
+    """The same with an attention, which says where it looked: the mean of its heads."""
+
+    def attention(self, state: StepState) -> Float[Tensor, "n s"]:
+        assert state.weights is not None
+        return state.weights.mean(dim=1)
+
+    def source_mask(self, state: StepState) -> Bool[Tensor, "n s"]:
+        assert self.keys is not None
+        return self.keys.mask[state.sources]

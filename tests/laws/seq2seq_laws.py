@@ -1,0 +1,189 @@
+"""Laws that every encoder-decoder keeps, those of steppers among them.
+
+A test class fills in ``make_model``, a fixture that gives a function which makes the model, in double precision and not
+in training mode, for the vocabularies of ``SIDES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from catena.decoding.stepper import Attentive, Stepper
+from catena.errors import ShapeError
+from catena.seq2seq.base import EncoderDecoder, Source
+from catena.seq2seq.sides import Sides
+from tests.laws.stepper_laws import StepperLaws
+
+SIDES = Sides(n_source=9, counts=(0, 2, 0, 5, 4, 3, 2, 2), begin=2, end=3, forbidden=(0, 2))
+ONE_VOCABULARY = Sides(n_source=8, counts=SIDES.counts, begin=2, end=3, forbidden=(0, 2), shared=True)
+
+Maker = Callable[[], EncoderDecoder]
+
+
+def padded(rows: list[list[int]], width: int = 0, fill: int = 0) -> tuple[Tensor, Tensor]:
+    """Ids and lengths, ``fill`` beyond them."""
+    width = max(width, *(len(row) for row in rows))
+    ids = torch.tensor([row + [fill] * (width - len(row)) for row in rows])
+    return ids, torch.tensor([len(row) for row in rows])
+
+
+class EncoderDecoderLaws(StepperLaws):
+    """Inherit, and define the fixture ``make_model``."""
+
+    sources: ClassVar[list[list[int]]] = [[4, 5, 6, 7], [1, 4], [7], [5, 5, 6, 4, 1, 7], [6, 4, 5]]
+    targets: ClassVar[list[list[int]]] = [[4, 5, 3], [6, 7, 7, 4, 3], [3], [5, 1, 3], [4, 3]]
+    looks: ClassVar[bool] = True
+    """Whether there is an attention."""
+    sums_to_one: ClassVar[bool] = True
+    """Whether its weights do; if not, they sum to at most one."""
+    unused: ClassVar[tuple[str, ...]] = ()
+    """Beginnings of the names of parameters that the loss does not move."""
+
+    # --- hooks --------------------------------------------------------------------------------------------------------
+
+    def source(self, rows: list[list[int]], width: int = 0, fill: int = 0) -> Source:
+        """Padded sources; models that copy need more."""
+        return Source(*padded(rows, width, fill))
+
+    def stepper_weights(self, found: list[Tensor]) -> Tensor:
+        """Of the weights of all layers, those that the stepper answers with, ``b t s``."""
+        return found[-1].mean(dim=1)
+
+    # --- what the laws use --------------------------------------------------------------------------------------------
+
+    @pytest.fixture
+    def model(self, make_model: Maker) -> EncoderDecoder:
+        return make_model()
+
+    @pytest.fixture
+    def make(self, model: EncoderDecoder) -> Callable[[], Stepper[Any]]:
+        return lambda: model.stepper(self.source(self.sources))
+
+    def log_probs(self, model: EncoderDecoder, rows: list[int], wider: int = 0, fill: int = 0) -> list[Tensor]:
+        """The log-probabilities of the real tokens of these examples, read as one batch."""
+        chosen = [self.sources[row] for row in rows]
+        source = self.source(chosen, max(map(len, chosen)) + wider if wider else 0, fill)
+        targets, lengths = padded([self.targets[row] for row in rows])
+        if wider:
+            targets = torch.nn.functional.pad(targets, (0, wider), value=fill)
+        found = model.token_log_probs(source, targets, lengths)
+        assert found.shape == targets.shape
+        assert (found[torch.arange(targets.shape[1]) >= lengths[:, None]] == 0).all()
+        return [row[:length] for row, length in zip(found, lengths, strict=True)]
+
+    # --- laws ---------------------------------------------------------------------------------------------------------
+
+    def test_whole_targets_have_the_probabilities_of_their_steps(self, model: EncoderDecoder) -> None:
+        source = self.source(self.sources)
+        targets, lengths = padded(self.targets)
+        found = model.token_log_probs(source, targets, lengths)
+        assert (found[torch.arange(targets.shape[1]) < lengths[:, None]] < 0).all()
+        self.same(found, Stepper.token_log_probs(model.stepper(source), targets, lengths))
+
+    @pytest.mark.parametrize("fill", [0, 5])
+    def test_padding_changes_nothing(self, model: EncoderDecoder, fill: int) -> None:
+        rows = list(range(self.rows))
+        pairs = zip(self.log_probs(model, rows), self.log_probs(model, rows, 3, fill), strict=True)
+        for wanted, found in pairs:
+            self.same(found, wanted)
+
+    def test_a_pair_does_not_depend_on_the_others_or_their_order(self, model: EncoderDecoder) -> None:
+        together = self.log_probs(model, list(range(self.rows)))
+        order = [3, 1, 4, 0, 2]
+        for row, found in zip(order, self.log_probs(model, order), strict=True):
+            self.same(found, together[row])
+        for row in range(self.rows):
+            self.same(self.log_probs(model, [row])[0], together[row])
+
+    def test_the_loss_is_the_mean_over_tokens(self, model: EncoderDecoder) -> None:
+        targets, lengths = padded(self.targets)
+        loss = model.loss(self.source(self.sources), targets, lengths)
+        assert loss.shape == ()
+        wanted = -torch.cat(self.log_probs(model, list(range(self.rows)))).mean()
+        self.same(loss, wanted)
+        self.same(model.loss(self.source(self.sources, 9, 5), torch.nn.functional.pad(targets, (0, 2)), lengths), loss)
+
+    def test_the_loss_moves_every_parameter(self, model: EncoderDecoder) -> None:
+        with torch.enable_grad():
+            model.loss(self.source(self.sources), *padded(self.targets)).backward()
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad and not name.startswith(self.unused):
+                assert parameter.grad is not None, name
+                assert parameter.grad.isfinite().all(), name
+
+    def test_training_is_repeated_from_its_seed(self, model: EncoderDecoder) -> None:
+        model.train()
+        losses = []
+        for _ in range(2):
+            torch.manual_seed(3)
+            losses.append(model.loss(self.source(self.sources), *padded(self.targets)))
+        assert torch.equal(*losses)
+
+    def test_what_is_forbidden_has_probability_zero(self, model: EncoderDecoder) -> None:
+        stepper = model.stepper(self.source(self.sources))
+        log_probs = stepper.log_probs(stepper.start(self.rows))
+        assert (log_probs[:, list(SIDES.forbidden)] == -torch.inf).all()
+        assert (model.v, model.begin, model.end) == (SIDES.v, SIDES.begin, SIDES.end)
+
+    def test_there_is_a_row_for_each_source(self, model: EncoderDecoder) -> None:
+        stepper = model.stepper(self.source(self.sources))
+        with pytest.raises(ShapeError, match=r"start\(2\) must have one row for each source, and there are 5"):
+            stepper.start(2)
+
+    def test_weights_that_are_saved_and_loaded_are_the_same_model(self, make_model: Maker) -> None:
+        first, second = make_model(), make_model()
+        with torch.no_grad():
+            for parameter in second.parameters():
+                parameter.mul_(0.5)
+        rows = list(range(self.rows))
+        wanted = torch.cat(self.log_probs(first, rows))
+        assert not torch.allclose(torch.cat(self.log_probs(second, rows)), wanted)
+        second.load_state_dict(first.state_dict())
+        assert torch.equal(torch.cat(self.log_probs(second, rows)), wanted)
+
+    # --- where it looks -----------------------------------------------------------------------------------------------
+
+    def test_attention_is_over_the_real_source(self, model: EncoderDecoder) -> None:
+        source = self.source(self.sources, 8, 5)
+        targets, lengths = padded(self.targets)
+        found = model.attention(source, targets, lengths)
+        assert bool(found) == self.looks
+        for weights in found:
+            b, h, t, s = weights.shape
+            assert (b, t, s) == (self.rows, targets.shape[1], 8)
+            assert h >= 1
+            assert (weights >= 0).all()
+            beyond = torch.arange(8) >= source.lengths[:, None]
+            assert (weights.permute(0, 3, 1, 2)[beyond] == 0).all()
+            for row, length in zip(weights.sum(dim=-1), lengths, strict=True):
+                total = row[:, :length]
+                if self.sums_to_one:
+                    self.same(total, torch.ones_like(total))
+                else:
+                    assert (total <= 1 + 1e-9).all()
+                    assert (total > 0).all()
+
+    def test_the_stepper_looks_where_the_whole_does(self, model: EncoderDecoder) -> None:
+        source = self.source(self.sources)
+        targets, lengths = padded(self.targets)
+        stepper = model.stepper(source)
+        assert isinstance(stepper, Attentive) == self.looks
+        if not isinstance(stepper, Attentive):
+            return
+        whole = self.stepper_weights(model.attention(source, targets, lengths))
+        state = stepper.start(self.rows)
+        assert torch.equal(stepper.source_mask(state), torch.arange(source.ids.shape[1]) < source.lengths[:, None])
+        for t in range(targets.shape[1]):
+            for row in range(self.rows):
+                if t < lengths[row]:
+                    self.same(stepper.attention(state)[row], whole[row, t])
+            state = stepper.advance(state, targets[:, t])
+        picked = torch.tensor([3, 0, 3])
+        some = stepper.select(state, picked)
+        self.same(stepper.attention(some), stepper.attention(state)[picked])
+        assert torch.equal(stepper.source_mask(some), stepper.source_mask(state)[picked])

@@ -1,0 +1,58 @@
+"""Recurrent encoder-decoders: the laws for each kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from catena.seq2seq.build import build_encoder_decoder
+from catena.seq2seq.recurrent_settings import RecurrentSettings
+from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker
+
+
+def settings(**options: Any) -> RecurrentSettings:
+    return RecurrentSettings(**{"d": 6, "d_embedding": 4, "dropout": 0.2, **options})
+
+
+def maker(options: dict[str, Any]) -> Maker:
+    def make() -> Any:
+        torch.manual_seed(11)
+        model = build_encoder_decoder(settings(**options), ONE_VOCABULARY if options.get("shared") else SIDES).double()
+        with torch.no_grad():
+            for parameter in model.parameters():  # far from the flat beginning
+                parameter.mul_(2)
+        return model.eval()
+
+    return make
+
+
+class TestAttention(EncoderDecoderLaws):
+    @pytest.fixture(
+        params=[
+            {},
+            {"cell": "gru", "order": "bahdanau", "n_layers": 2, "tied": False},
+            {"order": "gnmt", "n_layers": 3, "residual": True, "bidirectional": "first", "handover": "zero"},
+            {"attention": "dot", "input_feeding": False, "n_layers": 2, "shared": True, "handover": "map"},
+            {"attention": "bilinear", "n_heads": 2, "cell": "coupled_lstm", "handover": "mean"},
+        ],
+        ids=lambda options: "-".join(str(value) for value in options.values()) or "plain",
+    )
+    def make_model(self, request: pytest.FixtureRequest) -> Maker:
+        return maker(request.param)
+
+
+class TestNoAttention(EncoderDecoderLaws):
+    looks = False
+
+    @pytest.fixture(
+        params=[
+            {"bidirectional": "none", "reverse": True, "n_layers": 2},
+            {"cell": "gru", "tied": False},
+            {"cell": "gru_reset_first", "reverse": True},
+        ],
+        ids=lambda options: "-".join(str(value) for value in options.values()),
+    )
+    def make_model(self, request: pytest.FixtureRequest) -> Maker:
+        return maker({"attention": "none", **request.param})
