@@ -19,10 +19,9 @@ from torch import Tensor, nn
 
 from catena.attention.cache import KeyValueCache
 from catena.attention.multihead import MultiHeadAttention
+from catena.seq2seq.grouped import Projected
 
 Look = Callable[[Float[Tensor, "b t d"]], Float[Tensor, "b t d"]]
-Projected = tuple[Float[Tensor, "b h s d_head"], Float[Tensor, "b h s d_head"]]
-"""The keys and values of a layer that looks at the source."""
 
 
 class DecoderLayer(nn.Module):

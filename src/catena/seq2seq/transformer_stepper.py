@@ -1,13 +1,10 @@
 """The decoder of a Transformer as a stepper.
 
-The keys and values of a source are made once. Rows of a state are always as many neighbours for each of its sources,
-so that a beam looks at one source with as many queries as it has hypotheses, and no source is copied for them; sources
-that no row belongs to any more are left out.
+The keys and values of a source are made once, and those of what was written are kept.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,48 +14,13 @@ from torch import Tensor
 
 from catena.attention.cache import KeyValueCache
 from catena.decoding.stepper import Attentive, Stepper, checked_lengths
-from catena.errors import ShapeError
 from catena.outputs.base import OutputLayer
 from catena.seq2seq.base import Memory
-from catena.seq2seq.transformer_decoder import Projected, TransformerDecoder
+from catena.seq2seq.grouped import Sources, check_rows
+from catena.seq2seq.transformer_decoder import TransformerDecoder
 from catena.shapes import mask_from_lengths
 
 Embed = Callable[[Int[Tensor, "n t"]], Float[Tensor, "n t d"]]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Sources:
-    """What the layers look at.
-
-    Args:
-        projected: keys and values of each layer.
-        mask: True where a position is real.
-        whole: whether all of them are.
-    """
-
-    projected: list[Projected]
-    mask: Bool[Tensor, "b s"]
-    whole: bool
-
-    def __len__(self) -> int:
-        return len(self.mask)
-
-    @property
-    def may_look(self) -> Bool[Tensor, "b 1 s"] | None:
-        return None if self.whole else self.mask[:, None]
-
-    def select(self, rows: Int[Tensor, " m"]) -> Sources:
-        """The given sources; these themselves if they are all of them."""
-        if len(rows) == len(self) and bool((rows == torch.arange(len(self), device=rows.device)).all()):
-            return self
-        return Sources([(keys[rows], values[rows]) for keys, values in self.projected], self.mask[rows], self.whole)
-
-    @staticmethod
-    def join(several: Sequence[Sources]) -> Sources:
-        """Sources of one width, one after another."""
-        layers = zip(*(sources.projected for sources in several), strict=True)
-        projected = [(torch.cat([k for k, _ in layer]), torch.cat([v for _, v in layer])) for layer in layers]
-        return Sources(projected, torch.cat([s.mask for s in several]), all(s.whole for s in several))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -111,8 +73,7 @@ class TransformerStepper(Stepper[TransformerState], Attentive[TransformerState])
 
     @torch.no_grad()
     def select(self, state: TransformerState, rows: Int[Tensor, " m"]) -> TransformerState:
-        of = rows // state.each
-        sources = state.sources.select(of[:: equal_runs(of)])
+        sources = state.sources.of_rows(state.each, rows)
         return TransformerState(state.cache.select(rows), sources, state.hidden[rows], state.seen[rows])
 
     @torch.no_grad()
@@ -120,18 +81,9 @@ class TransformerStepper(Stepper[TransformerState], Attentive[TransformerState])
         several = [state for state in states if len(state.hidden)] or list(states[:1])
         if len(several) == 1:
             return several[0]
-        each = math.gcd(*(state.each for state in several))
-        sources = [
-            state.sources
-            if state.each == each
-            else state.sources.select(
-                torch.arange(len(state.sources), device=state.hidden.device).repeat_interleave(state.each // each)
-            )
-            for state in several
-        ]
         return TransformerState(
             KeyValueCache.join([state.cache for state in several]),
-            Sources.join(sources),
+            Sources.of_states([(state.sources, state.each) for state in several]),
             torch.cat([state.hidden for state in several]),
             torch.cat([state.seen for state in several]),
         )
@@ -159,15 +111,3 @@ class TransformerStepper(Stepper[TransformerState], Attentive[TransformerState])
         x = self.embed(ids)
         made, cache, seen = self.decoder.continue_(x, cache, sources.projected, sources.may_look)
         return TransformerState(cache, sources, made[:, -1], seen[:, -1])
-
-
-def check_rows(n: int, b: int) -> None:
-    """A search begins with one row for each source."""
-    if n != b:
-        raise ShapeError(f"a search begins with one row for each of {b} sources, but {n} rows were asked for")
-
-
-def equal_runs(of: Int[Tensor, " n"]) -> int:
-    """The largest k such that the numbers come in runs of k, or of a multiple of it."""
-    _, counts = of.unique_consecutive(return_counts=True)
-    return max(1, math.gcd(*counts.tolist()))

@@ -1,0 +1,82 @@
+"""Sources that the rows of a search look at, without a copy for each row.
+
+The rows of a state are always as many neighbours for each of its sources, so that a beam looks at one source with as
+many queries as it has hypotheses. Sources that no row belongs to any more are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.errors import ShapeError
+
+Projected = tuple[Float[Tensor, "b h s d_keys"], Float[Tensor, "b h s d_values"]]
+"""The keys and values of sources, as one attention looks at them."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sources:
+    """What the layers look at.
+
+    Args:
+        projected: keys and values of each layer.
+        mask: True where a position is real.
+        whole: whether all of them are.
+    """
+
+    projected: list[Projected]
+    mask: Bool[Tensor, "b s"]
+    whole: bool
+
+    def __len__(self) -> int:
+        return len(self.mask)
+
+    @property
+    def may_look(self) -> Bool[Tensor, "b 1 s"] | None:
+        return None if self.whole else self.mask[:, None]
+
+    def select(self, rows: Int[Tensor, " m"]) -> Sources:
+        """The given sources; these themselves if they are all of them."""
+        if len(rows) == len(self) and bool((rows == torch.arange(len(self), device=rows.device)).all()):
+            return self
+        return Sources([(keys[rows], values[rows]) for keys, values in self.projected], self.mask[rows], self.whole)
+
+    @staticmethod
+    def join(several: Sequence[Sources]) -> Sources:
+        """Sources of one width, one after another."""
+        layers = zip(*(sources.projected for sources in several), strict=True)
+        projected = [(torch.cat([k for k, _ in layer]), torch.cat([v for _, v in layer])) for layer in layers]
+        return Sources(projected, torch.cat([s.mask for s in several]), all(s.whole for s in several))
+
+    def of_rows(self, each: int, rows: Int[Tensor, " m"]) -> Sources:
+        """The sources of some rows, where each source has ``each`` neighbouring ones."""
+        of = rows // each
+        return self.select(of[:: equal_runs(of)])
+
+    @staticmethod
+    def of_states(states: Sequence[tuple[Sources, int]]) -> Sources:
+        """The sources of several states one after another, given how many rows each source has in them."""
+        least = math.gcd(*(each for _, each in states))
+        several = []
+        for sources, each in states:
+            rows = torch.arange(len(sources), device=sources.mask.device)
+            several.append(sources.select(rows.repeat_interleave(each // least)))
+        return Sources.join(several)
+
+
+def check_rows(n: int, b: int) -> None:
+    """A search begins with one row for each source."""
+    if n != b:
+        raise ShapeError(f"a search begins with one row for each of {b} sources, but {n} rows were asked for")
+
+
+def equal_runs(of: Int[Tensor, " n"]) -> int:
+    """The largest k such that the numbers come in runs of k, or of a multiple of it."""
+    _, counts = of.unique_consecutive(return_counts=True)
+    return max(1, math.gcd(*counts.tolist()))
