@@ -71,3 +71,12 @@ def test_language_models_are_compared_by_perplexity(
     assert "perplexity" in said.out
     assert catena(*words, "--metric", "perplexity").out == said.out
     assert "a language model has no 'accuracy'" in catena(*words, "--metric", "accuracy").sentence
+
+
+def test_models_of_two_tasks_are_not_compared(
+    catena: Catena, files: Path, trained: Path, ngram_model: Path, tmp_path: Path
+) -> None:
+    said = catena("compare", trained, ngram_model, files / "dev.tsv")
+    assert said.code == 1
+    assert "is a model of the task classify and" in said.sentence
+    assert said.sentence.endswith("one of the task lm: only models of one task can be compared")

@@ -47,6 +47,7 @@ def run(argv: Sequence[str]) -> int:
     from catena.metrics.significance import approximate_randomisation, paired_bootstrap
     from catena.randomness import Randomness
 
+    _same_task(flags.first, flags.second)
     one, two = (
         open_model(folder, flags).answers(flags.file, flags.metric, flags.reading())
         for folder in (flags.first, flags.second)
@@ -69,3 +70,17 @@ def run(argv: Sequence[str]) -> int:
         return 0
     sys.stdout.write(f"{found.sentence(str(flags.first), str(flags.second))}\n{found.signature}\n")
     return 0
+
+
+def _same_task(first: Path, second: Path) -> None:
+    """Refuse models of two tasks, before their files are read in two ways."""
+    from catena.checkpoint import CONFIG, open_checkpoint
+    from catena.cli.machine import one_run
+    from catena.tasks.table import task_of_config
+
+    one, two = (task_of_config(open_checkpoint(one_run(run)).folder / CONFIG).name for run in (first, second))
+    if one != two:
+        raise DataError(
+            f"{first} is a model of the task {one} and {second} one of the task {two}: only models of one task can be "
+            f"compared"
+        )

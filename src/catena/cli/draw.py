@@ -51,7 +51,7 @@ def run(argv: Sequence[str]) -> int:
     items = list(_items(model, flags))
     for i, item in enumerate(items, start=1):
         if flags.output is None:
-            sys.stdout.write(model.sketch(item, asking) + "\n")
+            sys.stdout.write("\n" * (i > 1) + model.sketch(item, asking) + "\n")
             continue
         path = flags.output if len(items) == 1 else flags.output.with_stem(f"{flags.output.stem}-{i}")
         sys.stdout.write(f"{model.picture(item, asking).save(path)}\n")

@@ -11,7 +11,8 @@ import tyro
 
 from catena.cli.flags import arg, at_least, parse_flags, take_keys
 from catena.cli.usage import UsageError
-from catena.config import Key, override, parse, read_toml
+from catena.config import KIND, Key, override, parse, read_toml
+from catena.config import keys as all_keys
 from catena.recipes.table import find_config
 from catena.registry import did_you_mean
 from catena.tasks.table import TASKS, Entry, task_of_config, task_of_file
@@ -51,6 +52,7 @@ def run(argv: Sequence[str]) -> int:
     if not argv:
         raise UsageError(f"say what to train on: {USAGE}")
     entry = _find_task(argv)
+    _check_model(argv, entry)
     schema = entry.config_class()
     data, text, source = _starting_point(argv)
     keys, rest = take_keys(schema, TrainFlags, argv, data)
@@ -119,6 +121,26 @@ def _find_task(words: Sequence[str]) -> Entry:
             if format in entry.formats:
                 return entry
     return task_of_file(Path(first), _value_of(words, "--encoding", "--data.encoding"))
+
+
+def _check_model(words: Sequence[str], entry: Entry) -> None:
+    """Refuse a kind of model that only other tasks have: most likely the file was taken for another task's."""
+    named = _value_of(words, "--model", "--model.kind")
+    if named is None or named in _kinds(entry):
+        return
+    owners = [name for name in TASKS if named in _kinds(TASKS[name])]
+    if owners:
+        why = "" if entry.name in words else ", which the file looks like"
+        raise UsageError(
+            f"{named!r} is a model of the task {' and '.join(owners)}, not of {entry.name}{why}: say 'catena train "
+            f"{owners[0]} FILES… --model {named}'"
+        )
+
+
+def _kinds(entry: Entry) -> tuple[str, ...]:
+    """The kinds of model that a task knows."""
+    found = (key for key in all_keys(entry.config_class()) if key.path == ("model", KIND))
+    return next((tuple(map(str, key.values)) for key in found), ())
 
 
 def _first_file(words: Sequence[str]) -> str:

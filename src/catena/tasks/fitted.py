@@ -20,7 +20,7 @@ class Fitted:
     """A finished model and its scores.
 
     Args:
-        scores: on dev, by name.
+        scores: on dev, by name; none where nothing was held out.
         metric: the name of the score that counts.
         save: writes all but the tensors into a checkpoint folder.
         tokens: tokens that the model was made from.
@@ -63,7 +63,8 @@ class Fitting:
         run.append_metrics({**row, "loss": None, "learning_rate": None, "scores": scores})
         if fitted.test:
             run.append_metrics({"step": 1, "part": "test", **fitted.test})
-        self.note("dev: " + ", ".join(f"{name} {number(value)}" for name, value in scores.items()))
+        if scores:
+            self.note("dev: " + ", ".join(f"{name} {number(value)}" for name, value in scores.items()))
         place = written.folder
         self.reporter.finished(
             Outcome("fitted", 1, seconds, fitted.metric, 1, scores, place, place, run.path, what_next)

@@ -269,7 +269,8 @@ def ending(outcome: Outcome) -> list[str]:
     }
     where = f": {outcome.best}" if outcome.best else ""
     if outcome.reason == "fitted":
-        lines = [f"done in {span(outcome.seconds)}; {outcome.metric} {number(outcome.score)}{where}"]
+        score = f"; {outcome.metric} {number(outcome.score)}" if outcome.scores else ""
+        lines = [f"done in {span(outcome.seconds)}{score}{where}"]
     else:
         lines = [f"{reasons[outcome.reason]} after step {outcome.steps:,} and {span(outcome.seconds)}"]
         if outcome.best_step is not None:

@@ -153,3 +153,11 @@ def test_each_kind_of_scores_is_trained_as_it_likes() -> None:
     assert rate() > rate(scores="encoder")
     given = {"model": {"kind": "edit"}, "training": {"optimizer": "adam", "learning_rate": 0.5}}
     assert configs.parse(TransduceConfig, given).training.learning_rate == 0.5
+
+
+def test_the_one_line_that_is_no_pair_is_named(pairs: Path) -> None:
+    lines = pairs.read_text().splitlines()
+    for odd, problem in (("word17", "has no tab"), ("a\tb\tc", "has 2 tabs")):
+        pairs.write_text("\n".join([*lines[:17], odd, *lines[18:]]) + "\n")
+        with pytest.raises(FormatError, match=rf"pairs.tsv:18 {problem}"):
+            prepare(config(pairs))

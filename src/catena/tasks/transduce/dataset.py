@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from catena.data.examples import ParallelText
-from catena.data.files import open_text
+from catena.data.files import bad_line, open_text
 from catena.data.readers.table import FORMATS
 from catena.data.reading import Tally
 from catena.data.recognise import UNKNOWN, recognise
@@ -95,7 +96,7 @@ def format_of(path: Path, data: TransduceData) -> str:
     found = recognise(path, data.encoding)
     if found.format in ("parallel", "dictionary"):
         return found.format
-    if found.format in ("tsv-label", "columns", "tsv") and _has_two_fields(path, data):
+    if found.format in ("tsv-label", "columns", "tsv", UNKNOWN) and _has_two_fields(path, data):
         return "parallel"
     why = f"it looks like {found.format!r}: {found.why}" if found.format != UNKNOWN else found.why
     raise FormatError(
@@ -105,10 +106,22 @@ def format_of(path: Path, data: TransduceData) -> str:
 
 
 def _has_two_fields(path: Path, data: TransduceData) -> bool:
-    """Whether the first lines have a tab each: short columns with repeated targets are taken for labels otherwise."""
+    """Whether the first lines have a tab each: short columns with repeated targets are taken for labels otherwise.
+
+    Where few have not, they are what is wrong with the file, and the first of them is named.
+    """
     with open_text(path, data.encoding) as lines:
-        filled = [line for _, line in zip(range(200), (line for _, line in lines), strict=False) if line.strip()]
-    return bool(filled) and all(line.count("\t") == 1 for line in filled)
+        filled = [(number, line) for number, line in islice(lines, 200) if line.strip()]
+    odd = [(number, line) for number, line in filled if line.count("\t") != 1]
+    if odd and len(odd) <= len(filled) / 10:
+        tabs = odd[0][1].count("\t")
+        raise bad_line(
+            path,
+            *odd[0],
+            f"has {tabs} tabs" if tabs else "has no tab",
+            "Every line must be source<TAB>target; a file of other columns is told by --data.format",
+        )
+    return bool(filled) and not odd
 
 
 def read_pairs(path: Path, data: TransduceData, format: str) -> Iterator[ParallelText]:

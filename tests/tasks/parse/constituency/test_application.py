@@ -143,7 +143,7 @@ def test_counts_of_parses_and_empty_lines(written: Path, capsys: pytest.CaptureF
     model = load(written, "cpu")
     ambiguous, nothing, empty = model.predict(["the man sees a dog in the park", "man the sees", ""])
     assert (ambiguous.parses, nothing.parses) == (2, 0)
-    assert "has no parse in this grammar, though it has every word of it" in nothing.note
+    assert nothing.note == "the grammar knows every word, and has no parse of them in this order"
     assert empty.note == "the sentence has no words"
     row = json.loads(model.write(nothing, "man the sees", "jsonl"))
     assert (row["parses"], row["tree"]) == (0, "(NOPARSE (N man) (D the) (V sees))")
@@ -196,6 +196,8 @@ def test_bad_files_are_answered_with_a_sentence(folder: Path, capsys: pytest.Cap
     error = refused(capsys, "train", "parse", str(folder / "plain.txt"), "--model", "span", "-o", str(folder / "x"))
     assert "a parser of phrases learns from trees in brackets" in error
     assert "rules of a grammar are read with --model grammar" in error
+    error = refused(capsys, "train", str(folder / "train.mrg"), "--model", "joint", "-o", str(folder / "x"))
+    assert "'joint' is a model of the task transduce, not of parse, which the file looks like" in error
     (folder / "empty.mrg").write_text("")
     error = refused(capsys, "train", "parse", str(folder / "empty.mrg"), "--model", "span", "-o", str(folder / "x"))
     assert "empty.mrg is empty" in error
@@ -236,3 +238,26 @@ def test_a_model_that_was_damaged_is_refused(counted: Path, tmp_path: Path) -> N
     (tmp_path / SYMBOLS).write_text("{")
     with pytest.raises(CheckpointError, match=r"symbols\.json cannot be read"):
         PcfgParser.load(PcfgModel(), tmp_path)
+
+
+def test_what_is_said_of_rules_lines_without_words_and_texts_without_trees(
+    counted: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = folder / "bare"
+    assert run("train", "parse", str(folder / "rules.cfg"), "--model", "grammar", "-o", str(bare)) == 0
+    out = capsys.readouterr().out
+    assert "read 0" not in out, "rules are no trees that could be counted"
+    assert "dev:" not in out
+    (folder / "gaps.txt").write_text("the man sees a dog\n\nthe man sees a unicorn\nman the\n")
+    assert run("predict", str(bare), str(folder / "gaps.txt")) == 0
+    assert lines_of(capsys)[1] == ""
+    assert run("predict", str(bare), str(folder / "gaps.txt"), "--format", "jsonl") == 0
+    rows = [json.loads(line) for line in lines_of(capsys)]
+    assert rows[1]["tree"] is None
+    assert rows[2]["note"].startswith("the grammar does not have the word 'unicorn'")
+    assert rows[3]["note"] == "the grammar knows every word, and has no parse of them in this order"
+    error = refused(capsys, "evaluate", str(counted), str(folder / "gaps.txt"))
+    assert "a parser of phrases is scored on trees in brackets" in error
+    assert "--model" not in error
+    assert run("draw", str(bare), "the man sees a dog", "a dog sees the man") == 0
+    assert "\n\n" in capsys.readouterr().out, "a blank line between two pictures"

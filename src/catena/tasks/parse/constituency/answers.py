@@ -71,6 +71,8 @@ def written(parsed: Parsed, format: str) -> str:
     """A prediction as lines of brackets, as pictures for a terminal, or as one line of JSON."""
     if format == "jsonl":
         return json.dumps(_row(parsed), ensure_ascii=False)
+    if not parsed.words:
+        return ""  # a line without words stays one
     if format == "brackets":
         return "\n".join(
             _prefix(parsed, answer, "\t") + to_text(shown(parsed, answer.tree, ":")) for answer in parsed.answers
@@ -125,7 +127,7 @@ def _row(parsed: Parsed) -> dict[str, Any]:
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
-    row: dict[str, Any] = {"tree": to_text(answer.tree)}
+    row: dict[str, Any] = {"tree": to_text(answer.tree) if answer.tree.children else None}
     if answer.log_probability is not None and math.isfinite(answer.log_probability):
         row["log_probability"] = round(answer.log_probability, 6)
     if answer.meaning is not None:

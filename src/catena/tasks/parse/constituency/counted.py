@@ -22,6 +22,7 @@ from catena.grammar.induce import ROOT, Induction, induce, restored
 from catena.grammar.sparse import Beam
 from catena.grammar.words import word_classes
 from catena.randomness import Randomness
+from catena.registry import nearest
 from catena.tasks.application import Asking, Trained
 from catena.tasks.fitted import Fitted, Fitting
 from catena.tasks.parse.constituency.answers import Answer, Parsed
@@ -116,7 +117,14 @@ class CountedParser(ABC):
     def _why_not(self, words: Words, given: Fixed) -> str:
         if given:
             return "no parse has the brackets that are given"
-        return str(self.charts.parser.no_parse(words))
+        parser = self.charts.parser
+        strange = [word for word in dict.fromkeys(words) if not parser.leaves(parser.best_rules, word)]
+        if not strange:
+            return "the grammar knows every word, and has no parse of them in this order"
+        near = nearest(strange[0], parser.grammar.terminals, most=1)
+        listed = ", ".join(map(repr, strange[:5])) + (" …" if len(strange) > 5 else "")
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        return f"the grammar does not have the word{'s' * (len(strange) > 1)} {listed}{hint}"
 
 
 class PcfgParser(CountedParser):
@@ -263,7 +271,7 @@ def fit(config: ParseConfig, bank: Treebank, run: RunFolder, randomness: Randomn
     parser = build(config, bank)
     rules = parser.charts.parser.grammar.rules
     fitting.note(f"{len(rules):,} rules, {len(parser.charts.parser.grammar.nonterminals):,} symbols")
-    scores = _scores(parser, bank.dev, randomness) if bank.dev else {"rules": float(len(rules))}
+    scores = _scores(parser, bank.dev, randomness) if bank.dev else {}
     if isinstance(config.model, PcfgModel) and config.data.dev is None:
         parser = PcfgParser.count(config.model, [*bank.train, *bank.dev])
         fitting.note("counted again with the trees that were held out, which the scores on dev do not know of")
@@ -275,8 +283,7 @@ def fit(config: ParseConfig, bank: Treebank, run: RunFolder, randomness: Randomn
         parser.save(folder)
 
     tokens = sum(len(tree.words()) for tree in bank.train)
-    metric = METRICS[config.model.kind][0] if bank.dev else "rules"
-    return fitting.keep(Fitted(scores, metric, save, tokens, test), WHAT_NEXT)
+    return fitting.keep(Fitted(scores, METRICS[config.model.kind][0], save, tokens, test), WHAT_NEXT)
 
 
 def _scores(parser: CountedParser, trees: Sequence[Tree], randomness: Randomness) -> dict[str, float]:

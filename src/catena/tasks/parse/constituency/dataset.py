@@ -36,22 +36,26 @@ class Treebank:
     tally: Tally = field(default_factory=Tally)
 
 
-def recognised(data: ParseData, path: str | Path) -> Recognised:
-    """The format of a file, which must be brackets."""
+def recognised(data: ParseData, path: str | Path, to_score: bool = False) -> Recognised:
+    """The format of a file, which must be brackets: those of trees to learn from, or to be scored on."""
     found = Recognised(data.format, "it was asked for") if data.format != "auto" else recognise(path, data.encoding)
     if found.format == "brackets":
         return found
+    what = "is scored on" if to_score else "learns from"
     if found.format == UNKNOWN:
-        raise FormatError(f"{found.why} (a parser of phrases learns from trees in brackets)")
+        raise FormatError(f"{found.why} (a parser of phrases {what} trees in brackets)")
+    cure = "; 'catena predict' parses a text" if to_score else CURES.get(found.format, "")
     raise FormatError(
-        f"{path} is read as {found.format!r} ({found.why}), and a parser of phrases learns from trees in brackets, "
-        f"such as (S (NP (DT the) (NN cat)) (VP (VBZ sleeps))){CURES.get(found.format, '')}"
+        f"{path} is read as {found.format!r} ({found.why}), and a parser of phrases {what} trees in brackets, "
+        f"such as (S (NP (DT the) (NN cat)) (VP (VBZ sleeps))){cure}"
     )
 
 
-def read_trees(data: ParseData, functions: bool, path: str | Path, tally: Tally | None = None) -> Iterator[Tree]:
+def read_trees(
+    data: ParseData, functions: bool, path: str | Path, tally: Tally | None = None, to_score: bool = False
+) -> Iterator[Tree]:
     """The trees of a file, cleaned; those without a word are counted as dropped."""
-    recognised(data, path)
+    recognised(data, path, to_score)
     for tree in read(path, encoding=data.encoding):
         if tally is not None:
             tally.saw()
@@ -86,8 +90,9 @@ def prepare(config: ParseConfig, randomness: Randomness) -> Treebank:
         train, dev, test = _split(config, parts, randomness)
         train = list(tally.keep(train, lambda tree: _too_long(tree, data.max_length)))
         bank = Treebank(_not_empty(train, "train"), dev, test, lines, tally)
-    lines.append(tally.counts(len(bank.train) + len(bank.dev) + len(bank.test)).sentence())
-    lines.extend(_described(bank))
+    if bank.train or bank.dev or bank.test:
+        lines.append(tally.counts(len(bank.train) + len(bank.dev) + len(bank.test)).sentence())
+        lines.extend(_described(bank))
     return bank
 
 

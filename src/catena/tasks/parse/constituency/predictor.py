@@ -126,7 +126,7 @@ class TreePredictor(ParsePredictor):
     def judge(self, path: Path, reading: Reading = AS_TRAINED) -> tuple[list[Tree], list[Parsed]]:
         """The right trees of a file, and the model's answers."""
         data = self.config.data.model_copy(update={"format": reading.format or "auto", "encoding": reading.encoding})
-        right = list(read_trees(data, self.functions, path))
+        right = list(read_trees(data, self.functions, path, to_score=True))
         if not right:
             raise DataError(f"{path} has no tree to score")
         return right, self.predict(right)

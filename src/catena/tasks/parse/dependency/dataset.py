@@ -58,8 +58,8 @@ class Dataset:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_sentences(data: ParseData, path: Path | str) -> Iterator[ConlluSentence]:
-    """The sentences of a CoNLL-U file; what is another format is said."""
+def read_sentences(data: ParseData, path: Path | str, to_score: bool = False) -> Iterator[ConlluSentence]:
+    """The sentences of a CoNLL-U file; what is another format is said, in other words if they are to be scored."""
     if data.format not in ("auto", "conllu"):
         raise FormatError(f"dependency trees are read from CoNLL-U, and data.format is {data.format!r}: leave it out")
     if data.format == "auto":
@@ -67,7 +67,7 @@ def read_sentences(data: ParseData, path: Path | str) -> Iterator[ConlluSentence
         if found.format != "conllu":
             if found.format == UNKNOWN_FORMAT:
                 raise FormatError(f"{found.why} (dependency trees are read from CoNLL-U)")
-            rules = ", or --model grammar for rules of a grammar" if found.format == "text" else ""
+            rules = ", or --model grammar for rules of a grammar" if found.format == "text" and not to_score else ""
             raise FormatError(
                 f"{path} looks like {FORMATS[found.format].title} ({found.why}), and dependency trees are read from "
                 f"CoNLL-U: give a file of that format, or --format conllu to take it for one{rules}"

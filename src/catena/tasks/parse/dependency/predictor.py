@@ -168,7 +168,7 @@ class DependencyPredictor(ParsePredictor):
     ) -> tuple[list[list[Attached]], list[list[Attached]], list[ConlluSentence]]:
         """The right trees of a file, the model's own, and its sentences."""
         data = self.config.data.model_copy(update={"format": reading.format or "auto", "encoding": reading.encoding})
-        sentences = list(read_sentences(data, path))
+        sentences = list(read_sentences(data, path, to_score=True))
         if not sentences:
             raise DataError(f"{path} has no sentence to score")
         for sentence in sentences:
