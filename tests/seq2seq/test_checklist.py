@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import pytest
 import torch
@@ -15,18 +16,20 @@ from catena.seq2seq.base import Source
 from catena.seq2seq.checklist import LM, NEW, USED, ChecklistModel
 from catena.seq2seq.checklist_settings import ChecklistSettings
 from catena.seq2seq.sides import Sides
-from tests.laws.stepper_laws import StepperLaws
+from tests.laws.seq2seq_laws import ONE_VOCABULARY, EncoderDecoderLaws
 from tests.oracle.checklist import checklist_log_probs
 
 PAD, UNK, BEGIN, END, SEPARATOR = range(5)
 V = 12
 SIDES = Sides(V, [0, 1, 0, 3, 0, *range(1, V - 4)], BEGIN, END, (PAD, BEGIN, SEPARATOR))
 
+NAMES = [-1, -1, -1, 3, -1, *range(5, V)]
+
 
 def model(**options: object) -> ChecklistModel:
     torch.manual_seed(3)
     settings = ChecklistSettings.model_validate({"d_embedding": 3, "d": 4, "scale": 1.0, **options})
-    return ChecklistModel(settings, SIDES, SEPARATOR, nameless=(UNK,)).double().eval()
+    return ChecklistModel(settings, SIDES, SEPARATOR, NAMES).double().eval()
 
 
 def source_of(*agendas: tuple[list[int], list[list[int]]]) -> Source:
@@ -130,6 +133,12 @@ class TestMentions:
         first, _ = model().mentions(source, torch.tensor([[UNK, 7, END]]))
         assert first.nonzero().tolist() == [[0, 1, 0]]
 
+    def test_two_words_may_name_one_thing(self) -> None:
+        net = ChecklistModel(ChecklistSettings(d=4), SIDES, SEPARATOR, [*NAMES[:-1], NAMES[7]])
+        first, again = net.mentions(source_of(([5], [[7], [8]])), torch.tensor([[11, 8, 7, END]]))
+        assert first.nonzero().tolist() == [[0, 0, 0], [0, 1, 1]]
+        assert again.nonzero().tolist() == [[0, 2, 0]]
+
     def test_supervision_is_the_mean_of_the_right_ways_and_items(self) -> None:
         net = model()
         source, real = source_of(*AGENDAS[:1]), torch.ones(1, 6, dtype=torch.bool)
@@ -154,14 +163,22 @@ class TestMentions:
         assert model(supervision=0.0, completion=0.5).loss(*rows).item() == pytest.approx(wanted.item())
 
 
-class TestSearch(StepperLaws):
-    atol = 1e-10
+class TestLaws(EncoderDecoderLaws):
+    sources: ClassVar[list[list[int]]] = [[4, 7, 5, 7, 6], [1, 7, 4], [7, 6], [5, 7, 5, 6, 7, 4, 1], [6, 4, 7, 5]]
+    sums_to_one = False
 
     @pytest.fixture
-    def make(self):  # type: ignore[no-untyped-def]
-        return lambda: model().stepper(source_of(*AGENDAS, *AGENDAS[:2]))
+    def make_model(self):  # type: ignore[no-untyped-def]
+        def make() -> ChecklistModel:
+            torch.manual_seed(3)
+            options = {"d_embedding": 3, "d": 4, "scale": 1.0, "supervision": 0.0, "completion": 0.0}
+            return ChecklistModel(ChecklistSettings.model_validate(options), ONE_VOCABULARY, 7).double().eval()
 
-    def test_steps_are_those_of_teacher_forcing(self) -> None:
+        return make
+
+
+class TestSearch:
+    def test_steps_are_those_of_teacher_forcing_without_items_too(self) -> None:
         net, source = model(), source_of(*AGENDAS)
         found = net.stepper(source).token_log_probs(TARGETS, LENGTHS)
         assert torch.allclose(found, net.token_log_probs(source, TARGETS, LENGTHS), atol=1e-10)
@@ -174,20 +191,16 @@ class TestSearch(StepperLaws):
             alone = net.stepper(source_of(agenda))
             assert beam(alone, alone.start(1), width=3, max_length=6)[0][0].ids == together[row][0].ids
 
-    def test_attention_is_on_items_alone(self) -> None:
+    def test_attention_is_what_items_have_of_the_prediction(self) -> None:
         net, source = model(), source_of(*AGENDAS)
-        weights = net.attention(source, TARGETS, LENGTHS)[0]
-        assert weights.shape == (3, 2, 6, source.ids.shape[1])
-        assert weights[0, :, :, 3].gt(0).all()
-        assert weights[0, :, :, :3].eq(0).all()
-        sums = weights.sum(dim=3)
-        assert torch.allclose(sums[0], torch.ones(2, 6, dtype=sums.dtype))
-        assert sums[1, :, 5].eq(0).all()
-        assert sums[2].eq(0).all()
-
-    def test_a_search_has_a_row_for_each_source(self) -> None:
-        with pytest.raises(ConfigError, match="one row for each source: there are 3, not 2"):
-            model().stepper(source_of(*AGENDAS)).start(2)
+        with torch.no_grad():
+            weights, checked = net.attention(source, TARGETS, LENGTHS)[0], net.checked(source, TARGETS)
+        assert weights[0, 0, :, :3].eq(0).all()  # the goal and the first separator
+        of_items = torch.stack((weights[0, 0, :, 3], weights[0, 0, :, 5:7].sum(dim=1), weights[0, 0, :, 8]), dim=1)
+        wanted = checked.switch[0, :, NEW, None] * checked.new[0] + checked.switch[0, :, USED, None] * checked.used[0]
+        assert torch.allclose(of_items, wanted)
+        assert weights[0, 0, 2, 5] == weights[0, 0, 2, 6]
+        assert weights[2].eq(0).all()
 
 
 def test_two_vocabularies_are_refused() -> None:
@@ -203,7 +216,7 @@ def test_it_learns_to_tick_off_a_list_in_order() -> None:
     targets = torch.tensor([[*sorted(row), END] for row in rows])
     lengths = torch.full((64,), 4)
     settings = ChecklistSettings(d=24, d_embedding=16, dropout_input=0.0, dropout_output=0.0, scale=0.5)
-    net = ChecklistModel(settings, SIDES, SEPARATOR, nameless=(UNK,))
+    net = ChecklistModel(settings, SIDES, SEPARATOR, NAMES)
     optimiser = torch.optim.Adam(net.parameters(), lr=0.02)
     for _ in range(120):
         optimiser.zero_grad()

@@ -40,6 +40,7 @@ from catena.numerics import NEVER
 from catena.outputs.build import build_output
 from catena.seq2seq.base import Memory, Source, VectorDecoder
 from catena.seq2seq.checklist_settings import ChecklistSettings
+from catena.seq2seq.grouped import check_rows
 from catena.seq2seq.sides import Sides
 from catena.shapes import mask_from_lengths
 
@@ -102,16 +103,24 @@ class Checked:
     used: Float[Tensor, "b t n"]
     ticked: Float[Tensor, "b t n"]
 
+    @property
+    def share(self) -> Float[Tensor, "b t n"]:
+        """How much of the prediction each item has."""
+        return self.switch[..., NEW, None] * self.new + self.switch[..., USED, None] * self.used
+
 
 class ChecklistModel(VectorDecoder):
     """A text for each goal and agenda. Source and target have one vocabulary.
 
     Args:
         separator: the source id that stands before each item.
-        nameless: ids that name no item although items hold them, such as the unknown word; supervision skips them.
+        names: for each id the number of what it names, which several ids may name, and -1 for nothing, as the unknown
+            word; supervision takes an id that names a word of an item for a mention. If omitted, ids name themselves.
     """
 
-    def __init__(self, settings: ChecklistSettings, sides: Sides, separator: int, nameless: Sequence[int] = ()) -> None:
+    def __init__(
+        self, settings: ChecklistSettings, sides: Sides, separator: int, names: Sequence[int] | None = None
+    ) -> None:
         super().__init__()
         if sides.n_source != sides.v:
             raise ConfigError(
@@ -131,9 +140,10 @@ class ChecklistModel(VectorDecoder):
         self.first = nn.Linear(e, d)
         self.term = nn.Linear(e, d, bias=False)
         self.project = nn.Linear(d, e, bias=False)
-        self.register_buffer("names", torch.ones(sides.v, dtype=torch.bool))
-        self.names: Bool[Tensor, " v"]
-        self.names[[separator, *nameless, *sides.forbidden]] = False
+        numbers = torch.arange(sides.v) if names is None else torch.tensor(list(names))
+        numbers[[separator, *sides.forbidden]] = -1
+        self.register_buffer("names", numbers)
+        self.names: Int[Tensor, " v"]
         for block in self.recur.weight[: (GATES + 1) * d].split(d):
             nn.init.orthogonal_(block.detach())
 
@@ -217,8 +227,7 @@ class ChecklistModel(VectorDecoder):
         self, h: Float[Tensor, "b t d"], checked: Checked, items: Float[Tensor, "b n e"]
     ) -> Float[Tensor, "b t e"]:
         """o: the vectors that foretell words."""
-        share = checked.switch[..., NEW, None] * checked.new + checked.switch[..., USED, None] * checked.used
-        return self.drop_output(checked.switch[..., LM, None] * self.project(h) + share @ items)
+        return self.drop_output(checked.switch[..., LM, None] * self.project(h) + checked.share @ items)
 
     def hidden(self, memory: Memory, before: Int[Tensor, "b t"]) -> Float[Tensor, "b t e"]:
         h, checked = self.unrolled(memory, before)
@@ -256,7 +265,8 @@ class ChecklistModel(VectorDecoder):
         self, source: Source, targets: Int[Tensor, "b t"]
     ) -> tuple[Bool[Tensor, "b t n"], Bool[Tensor, "b t n"]]:
         """Which items each target mentions for the first time, and which again."""
-        same = (targets[:, :, None] == source.ids[:, None, :]) & self.names[targets][:, :, None]
+        named = self.names[targets][:, :, None]
+        same = (named == self.names[source.ids][:, None, :]) & (named >= 0)
         members = self.members(source)[:, :, 1:]
         held = (same.float() @ members.float()) > 0
         before = (held.cumsum(dim=1) - held.long()) > 0
@@ -278,11 +288,11 @@ class ChecklistModel(VectorDecoder):
     def attention(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b h t s"]]:
-        """Where a target looks among the tokens of items, as new ones (head 0) and as used ones (head 1)."""
+        """How much the switch and the weights of items, new and used, give to each token of an item; the rest is the
+        language model's."""
         found = self.checked(source, targets)
-        real = mask_from_lengths(lengths, targets.shape[1])[:, None, :, None]
-        member = self._spread(source, found.new.dtype)
-        return [torch.stack((found.new @ member, found.used @ member), dim=1) * real]
+        real = mask_from_lengths(lengths, targets.shape[1])[:, :, None]
+        return [(found.share @ self._spread(source, found.new.dtype) * real)[:, None]]
 
     def _spread(self, source: Source, dtype: torch.dtype) -> Float[Tensor, "b n s"]:
         """The weight of an item goes to its tokens in equal parts."""
@@ -311,8 +321,7 @@ class ChecklistStepper(Stepper[Row], Attentive[Row]):
 
     @torch.no_grad()
     def start(self, n: int) -> Row:
-        if n != len(self.source):
-            raise ConfigError(f"a search begins one row for each source: there are {len(self.source)}, not {n}")
+        check_rows(n, len(self.source))
         memory = self.model.encode(self.source)
         agenda = Agenda(*memory.more)
         mask = mask_from_lengths(self.source.lengths, self.source.ids.shape[1])
@@ -321,9 +330,8 @@ class ChecklistStepper(Stepper[Row], Attentive[Row]):
 
     @torch.no_grad()
     def log_probs(self, state: Row) -> Float[Tensor, "n v"]:
-        step = state.step
-        checked = Checked(step.switch[:, None], step.new[:, None], step.used[:, None], step.ticked[:, None])
-        return self.model.output.log_probs(self.model.mixed(step.h[:, None], checked, state.agenda.items)[:, 0])
+        found = self.model.mixed(state.step.h[:, None], checked_of(state.step), state.agenda.items)
+        return self.model.output.log_probs(found[:, 0])
 
     @torch.no_grad()
     def advance(self, state: Row, ids: Int[Tensor, " n"]) -> Row:
@@ -342,8 +350,12 @@ class ChecklistStepper(Stepper[Row], Attentive[Row]):
         return Row(step, agenda, torch.cat(spreads), torch.cat(masks))
 
     def attention(self, state: Row) -> Float[Tensor, "n s"]:
-        share = state.step.switch[:, NEW, None] * state.step.new + state.step.switch[:, USED, None] * state.step.used
-        return torch.bmm(share[:, None], state.spread)[:, 0]
+        return torch.bmm(checked_of(state.step).share, state.spread)[:, 0]
 
     def source_mask(self, state: Row) -> Bool[Tensor, "n s"]:
         return state.mask
+
+
+def checked_of(step: Step) -> Checked:
+    """What one step did."""
+    return Checked(step.switch[:, None], step.new[:, None], step.used[:, None], step.ticked[:, None])
