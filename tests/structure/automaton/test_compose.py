@@ -102,6 +102,15 @@ def test_epsilons_between_matches_are_ordered_not_multiplied() -> None:
     assert near(total(found).item(), -6.0)
 
 
+def test_a_machine_that_may_end_or_move_silently_moves_before_the_other() -> None:
+    a = from_arcs([(0, 1, 1, 0, -1.0)], [0], [0, 1])
+    b = from_arcs([(0, 1, 0, 5, -2.0)], [0], [0, 1])
+    found = compose(a, b)
+    assert total(found.over(Counting())) == 4  # each machine moves or not
+    with use_backend("reference"):
+        assert listed(found) == listed(compose(a, b))
+
+
 @pytest.mark.parametrize(("x", "y"), [("", ""), ("ab", ""), ("", "ba"), ("abca", "bcab"), ("aab", "abb")])
 def test_an_edit_lattice_sums_all_alignments(x: str, y: str) -> None:
     weights = {"insert": -0.7, "delete": -1.1, "substitute": -1.9, "match": 0.2}

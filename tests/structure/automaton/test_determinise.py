@@ -293,9 +293,15 @@ def test_equal_machines_that_cannot_be_made_deterministic() -> None:
     assert equivalent(machine, swapped)
     other = from_arcs([*arcs[:3], (2, 2, 2, 2, -2.001)], [0], [1, 2])
     assert not equivalent(machine, other)
-    assert equivalent(machine, other, tolerance=1e-2) or True
+    assert equivalent(machine, other, tolerance=1e-2)
     with pytest.raises(LimitError):
         equivalent(machine.over(Max()), swapped.over(Max()), limit=30)
+
+
+def test_weights_that_differ_by_little_and_add_up_alike_are_told_apart() -> None:
+    one, two = (from_strings(["a", "b"], [math.log(0.5 + x), math.log(0.5 - x)]) for x in (0.0, 1e-5))
+    assert not equivalent(one, two)
+    assert equivalent(one, two, tolerance=1e-3)
 
 
 def test_machines_whose_total_diverges_can_be_compared() -> None:

@@ -203,11 +203,12 @@ def test_weights_that_add_up_to_one_by_rounding_diverge(backend: str) -> None:
 
 @both_backends
 def test_cycles_of_score_zero_by_rounding_have_a_best_path(backend: str) -> None:
-    arcs = [(0, 1, 1, 1, 0.1), (1, 2, 1, 1, 0.2), (2, 0, 1, 1, -0.3), (0, 3, 1, 1, -1.0)]
-    assert 0.1 + 0.2 - 0.3 > 0
-    with use_backend(backend):
-        assert near(total(from_arcs(arcs, [0], [3], Max())).item(), -1.0)
-        assert near(total(from_arcs(arcs, [0], [3], Tropical())).item(), 1.0)
+    for scale in (1, 11):  # with 1.1, 2.2 and -3.3 every time round is better than the one before
+        arcs = [(i, (i + 1) % 3, 1, 1, scale * x) for i, x in enumerate((0.1, 0.2, -0.3))] + [(0, 3, 1, 1, -1.0)]
+        assert sum(score for *_, score in arcs[:3]) > 0
+        with use_backend(backend):
+            assert near(total(from_arcs(arcs, [0], [3], Max())).item(), -1.0)
+            assert near(total(from_arcs(arcs, [0], [3], Tropical())).item(), 1.0)
 
 
 @both_backends
