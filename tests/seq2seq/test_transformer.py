@@ -1,23 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from catena.decoding.stepper import Stepper
-from catena.errors import ConfigError, ShapeError
+from catena.errors import ConfigError
 from catena.seq2seq.base import Source
 from catena.seq2seq.sides import Sides
 from catena.seq2seq.transformer import Transformer, build_transformer
 from catena.seq2seq.transformer_settings import TransformerSettings
-from tests.laws.stepper_laws import StepperLaws
+from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker
 
-PAD, BEGIN, END, V, N_SOURCE = 0, 2, 3, 11, 9
-SIDES = Sides(N_SOURCE, [0, 3, 0, 9, 5, 4, 3, 2, 2, 1, 1], BEGIN, END, (PAD, BEGIN))
-JOINT = Sides(V, SIDES.counts, BEGIN, END, (PAD, BEGIN), shared=True)
+V, N_SOURCE, PAD = SIDES.v, SIDES.n_source, 0
 SMALL = {"d": 8, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_feed": 12, "dropout": 0.0}
 
 
@@ -43,10 +39,16 @@ KINDS = [
 ]
 
 
-class TestStepper(StepperLaws):
+class TestTransformer(EncoderDecoderLaws):
     @pytest.fixture(params=KINDS, ids=lambda kind: "-".join(kind.values()))
-    def make(self, request: pytest.FixtureRequest) -> Callable[[], Stepper[Any]]:
-        return lambda: made(**request.param).stepper(sources())
+    def make_model(self, request: pytest.FixtureRequest) -> Maker:
+        return lambda: made(SIDES, output={"kind": "softmax"}, **request.param)
+
+
+class TestSharedTables(EncoderDecoderLaws):
+    @pytest.fixture
+    def make_model(self) -> Maker:
+        return lambda: made(ONE_VOCABULARY, output={"kind": "softmax"})
 
 
 def stranger_of(model: Transformer, norm_first: bool) -> nn.Transformer:
@@ -162,22 +164,22 @@ def test_a_beam_looks_at_its_source_without_a_copy_of_it() -> None:
 
 
 def test_tables_are_shared_as_the_settings_say() -> None:
-    joint, apart = made(JOINT), made()
+    joint, apart = made(ONE_VOCABULARY), made()
     assert joint.source_embedding is joint.target_embedding
     assert joint.output.scores.weight is joint.target_embedding.weight
     assert apart.source_embedding is not apart.target_embedding
     assert apart.output.scores.weight is apart.target_embedding.weight
-    own = made(JOINT, share="embeddings")
+    own = made(ONE_VOCABULARY, share="embeddings")
     assert own.source_embedding is own.target_embedding
     assert own.output.scores.weight is not own.target_embedding.weight
-    none = made(JOINT, share="none")
+    none = made(ONE_VOCABULARY, share="none")
     assert none.source_embedding is not none.target_embedding
     with pytest.raises(ConfigError, match="share = 'all' makes source and target one table"):
         made(share="all")
 
 
 def test_embeddings_enter_with_a_variance_of_one() -> None:
-    model = build_transformer(TransformerSettings(), Sides(2000, [1] * 2000, BEGIN, END, (PAD, BEGIN), True))
+    model = build_transformer(TransformerSettings(), Sides(2000, [1] * 2000, 2, 3, (PAD, 2), True))
     entering = model.embedded(torch.arange(1, 2000)[None])
     assert 0.95 < entering.var().item() < 1.05
 
@@ -189,11 +191,6 @@ def test_dropout_is_where_the_settings_say_and_in_training_alone() -> None:
         assert model.loss(source, targets, lengths) == model.loss(source, targets, lengths)
         model.train()
         assert model.loss(source, targets, lengths) != model.loss(source, targets, lengths)
-
-
-def test_a_search_needs_one_row_for_each_source() -> None:
-    with pytest.raises(ShapeError, match="one row for each of 3 sources, but 2 rows"):
-        made().stepper(sources(3)).start(2)
 
 
 @pytest.mark.parametrize(

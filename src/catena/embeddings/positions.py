@@ -118,7 +118,7 @@ def _rows(table: Float[Tensor, "n d"], start: Start, x: Float[Tensor, "*batch t 
     if isinstance(start, int):
         return table[start : start + t]
     found = table[start[:, None] + torch.arange(t, device=start.device)]  # b t d
-    return found.view(found.shape[0], *(1,) * (x.ndim - 3), t, -1)
+    return found.view(found.shape[0], *(1,) * (x.ndim - 3), t, table.shape[1])
 
 
 def _last(start: Start) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from catena.registry import Registry
 from catena.seq2seq.base import EncoderDecoder
+from catena.seq2seq.convolutional import build_convolutional
 from catena.seq2seq.recurrent_build import build_recurrent
 from catena.seq2seq.sides import Sides
 from catena.seq2seq.transformer import build_transformer
@@ -14,6 +15,7 @@ from catena.seq2seq.transformer import build_transformer
 MODELS: Registry[Callable[[Any, Sides], EncoderDecoder]] = Registry("encoder-decoder")
 MODELS.register("recurrent")(build_recurrent)
 MODELS.register("transformer")(build_transformer)
+MODELS.register("convolutional")(build_convolutional)
 
 
 def build_encoder_decoder(settings: Any, sides: Sides) -> EncoderDecoder:

@@ -73,7 +73,7 @@ class Sources:
 def check_rows(n: int, b: int) -> None:
     """A search begins with one row for each source."""
     if n != b:
-        raise ShapeError(f"a search begins with one row for each of {b} sources, but {n} rows were asked for")
+        raise ShapeError(f"start({n}) must have one row for each source, and there are {b}: select rows afterwards")
 
 
 def equal_runs(of: Int[Tensor, " n"]) -> int:

@@ -26,11 +26,10 @@ from catena.embeddings.table import EmbeddingTable
 from catena.encoders.activations import build_activation
 from catena.encoders.transformer import Transformer as TransformerEncoder
 from catena.encoders.transformer import TransformerLayer
-from catena.errors import ConfigError
 from catena.outputs.base import OutputLayer
-from catena.outputs.build import build_output
 from catena.seq2seq.base import Memory, Source, VectorDecoder
 from catena.seq2seq.sides import Sides
+from catena.seq2seq.tables import build_tables
 from catena.seq2seq.transformer_decoder import DecoderLayer, TransformerDecoder
 from catena.seq2seq.transformer_settings import TransformerSettings
 from catena.seq2seq.transformer_stepper import TransformerStepper
@@ -92,22 +91,8 @@ class Transformer(VectorDecoder):
 
 def build_transformer(settings: TransformerSettings, sides: Sides) -> Transformer:
     """A Transformer with fresh weights."""
-    share = settings.share or ("all" if sides.shared else "output")
-    if share in ("all", "embeddings") and not sides.shared:
-        raise ConfigError(
-            f"share = {share!r} makes source and target one table, but they have vocabularies of their own: "
-            "train one tokeniser for both sides, or set share = 'output' or 'none'"
-        )
-    target = _table(sides.v, settings.d)
-    source = target if share in ("all", "embeddings") else _table(sides.n_source, settings.d)
-    tied = target.weight if share in ("all", "output") else None
-    output = build_output(settings.output, settings.d, sides.counts, tied=tied, forbidden=sides.forbidden)
+    source, target, output = build_tables(settings.share, settings.output, settings.d, sides)
     return Transformer(source, target, _encoder(settings), _decoder(settings), output, sides.begin, sides.end)
-
-
-def _table(n: int, d: int) -> EmbeddingTable:
-    """Rows of variance 1 / d, which the factor makes 1."""
-    return EmbeddingTable(n, d, scale=math.sqrt(3 / d))
 
 
 def _encoder(settings: TransformerSettings) -> TransformerEncoder:

@@ -1,0 +1,37 @@
+"""Tables of vectors that source, target and output may share (Vaswani et al. 2017, section 3.4)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from torch import nn
+
+from catena.embeddings.table import EmbeddingTable
+from catena.errors import ConfigError
+from catena.outputs.base import OutputLayer
+from catena.outputs.build import build_output
+from catena.outputs.settings import OutputSettings
+from catena.seq2seq.sides import Sides
+
+Share = Literal["all", "output", "embeddings", "none"]
+
+
+def build_tables(
+    share: Share | None, output: OutputSettings, d: int, sides: Sides
+) -> tuple[EmbeddingTable, EmbeddingTable, OutputLayer]:
+    """The tables of source and target and the output layer, which are one where ``share`` says so.
+
+    Rows have variance 1 / d, which a factor of √d makes 1.
+    """
+    share = share or ("all" if sides.shared else "output")
+    if share in ("all", "embeddings") and not sides.shared:
+        raise ConfigError(
+            f"share = {share!r} makes source and target one table, but they have vocabularies of their own: "
+            "train one tokeniser for both sides, or set share = 'output' or 'none'"
+        )
+    scale = math.sqrt(3 / d)
+    target = EmbeddingTable(sides.v, d, scale=scale)
+    source = target if share in ("all", "embeddings") else EmbeddingTable(sides.n_source, d, scale=scale)
+    tied: nn.Parameter | None = target.weight if share in ("all", "output") else None
+    return source, target, build_output(output, d, sides.counts, tied=tied, forbidden=sides.forbidden)
