@@ -22,19 +22,23 @@ from tests.oracle.automata import Plain
 from tests.structure.automaton.machines import built, listed, plain_machines
 
 MACHINE = from_arcs([(0, 1, 5, 6, -0.5), (1, 1, 0, 7, -2.0), (0, 1, 2, 2, 0.25)], [0], {1: -1.5})
+SYMBOL_A = Symbols(["a"])
 
 
 def string(text: str) -> bytes:
     return struct.pack("<i", len(text)) + text.encode()
 
 
+def arc(read: int, written: int, weight: float, target: int) -> bytes:
+    return struct.pack("<iidi", read, written, weight, target)
+
+
 def test_the_bytes_themselves() -> None:
-    arc = "<iidi"
     expected = b"".join(
         (
             struct.pack("<i", 2125659606), string("vector"), string("log64"), struct.pack("<iiQqqq", 2, 0, 3, 0, 2, 3),
-            struct.pack("<dq", math.inf, 2), struct.pack(arc, 5, 6, 0.5, 1), struct.pack(arc, 2, 2, -0.25, 1),
-            struct.pack("<dq", 1.5, 1), struct.pack(arc, 0, 7, 2.0, 1),
+            struct.pack("<dq", math.inf, 2), arc(5, 6, 0.5, 1), arc(2, 2, -0.25, 1),
+            struct.pack("<dq", 1.5, 1), arc(0, 7, 2.0, 1),
         )
     )  # fmt: skip
     assert to_openfst(MACHINE) == expected
@@ -105,14 +109,14 @@ def changed(old: bytes, new: bytes) -> bytes:
         (lambda: changed(string("log64"), string("gallic")), "kind of arcs is 'gallic'.*standard, log, log64"),
         (lambda: changed(b"log64\x02", b"log64\x01"), "version is 1"),
         (lambda: changed(struct.pack("<qqq", 0, 2, 3), struct.pack("<qqq", 2, 2, 3)), "initial state is 2, but"),
-        (lambda: changed(struct.pack("<iidi", 5, 6, 0.5, 1), struct.pack("<iidi", -5, 6, 0.5, 1)), "a label below 0"),
-        (lambda: changed(struct.pack("<iidi", 5, 6, 0.5, 1), struct.pack("<iidi", 5, 6, 0.5, 2)), "target that is no state"),
-        (lambda: changed(struct.pack("<iidi", 5, 6, 0.5, 1), struct.pack("<iidi", 5, 6, math.nan, 1)), "not a number"),
+        (lambda: changed(arc(5, 6, 0.5, 1), arc(-5, 6, 0.5, 1)), "a label below 0"),
+        (lambda: changed(arc(5, 6, 0.5, 1), arc(5, 6, 0.5, 2)), "target that is no state"),
+        (lambda: changed(arc(5, 6, 0.5, 1), arc(5, 6, math.nan, 1)), "not a number"),
         (lambda: changed(struct.pack("<dq", math.inf, 2), struct.pack("<dq", math.inf, 2**60)), "arcs should be"),
         (lambda: changed(struct.pack("<dq", math.inf, 2), struct.pack("<dq", math.inf, -2)), "arcs should be"),
         (lambda: to_openfst(MACHINE)[:-1], "bytes long, but"),
         (lambda: to_openfst(MACHINE, Symbols(["é"])).replace("é".encode(), b"\xff\xfe"), "not text in UTF-8"),
-        (lambda: to_openfst(MACHINE, Symbols(["a"])).replace(struct.pack("<i", 2125658996), b"abcd"), "does not begin as"),
+        (lambda: to_openfst(MACHINE, SYMBOL_A).replace(struct.pack("<i", 2125658996), b"abcd"), "does not begin as"),
     ],
 )  # fmt: skip
 def test_broken_files(broken: Callable[[], bytes], words: str) -> None:
