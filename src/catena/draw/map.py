@@ -44,7 +44,7 @@ def draw_map(
         title: a heading.
     """
     check_some("labels", labels)
-    places = _fitted(array("points", points, "n c"), len(labels), width, height)
+    places = fitted(array("points", points, "n c"), len(labels), width, height)
     colours = ["accent"] * len(labels)
     names: list[str] = []
     if groups is not None:
@@ -75,7 +75,7 @@ def draw_map(
     )
 
 
-def _fitted(points: Float[np.ndarray, "n c"], n: int, width: int, height: int) -> list[tuple[float, float]]:
+def fitted(points: Float[np.ndarray, "n c"], n: int, width: int, height: int) -> list[tuple[float, float]]:
     """The points in pixels, as large as fits, y upwards."""
     check_shape("points", points, [n, 2], "x and y for each label")
     if not np.isfinite(points).all():

@@ -1,0 +1,47 @@
+"""Points in the plane and ways over them: round trips, hulls, triangles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catena.draw.map import fitted
+from catena.draw.picture import Picture
+from catena.draw.svg import TINY, Canvas, Path
+from catena.draw.values import Numbers, array, check_some
+from catena.errors import DataError
+
+RADIUS = 9.0
+
+
+def draw_way(
+    points: Numbers, ways: Sequence[Sequence[int]], *, width: int = 420, height: int = 420, title: str = ""
+) -> Picture:
+    """Draw points with their numbers, and lines that go from one to the next.
+
+    Args:
+        points: ``points[i]`` is the place of point ``i`` in the plane; x and y are drawn to the same scale.
+        ways: each is a list of points, from the first to the last; one that ends where it began is filled faintly.
+        width: the largest width of the cloud of points, in pixels.
+        height: the largest height.
+        title: a heading.
+    """
+    given = array("points", points, "n c")
+    check_some("points", given.tolist())
+    places = fitted(given, len(given), width, height)
+    canvas = Canvas()
+    for way in ways:
+        if any(not 0 <= k < len(places) for k in way):
+            raise DataError(f"a way must go over points 0 to {len(places) - 1}, but it is {list(way)}")
+        if len(way) < 2:
+            continue
+        path = Path().move(*places[way[0]])
+        for k in way[1:]:
+            path.line(*places[k])
+        if way[0] == way[-1]:
+            canvas.path(path, "heat", opacity=0.08)
+        canvas.path(path, None, "accent", width=1.8)
+    for k, (x, y) in enumerate(places):
+        canvas.circle(x, y, RADIUS, "paper", "edge", tooltip=", ".join(f"{v:.6g}" for v in given[k]))
+        canvas.text(x, y, str(k), size=TINY)
+    said = "; ".join(" ".join(map(str, way)) for way in ways)
+    return canvas.picture("Points and ways over them", f"{len(places)} points; ways: {said}", title)

@@ -1,0 +1,20 @@
+"""Points in the plane as a sheet of terminal cells, each with its number."""
+
+from __future__ import annotations
+
+from catena.draw.terminal.grid import Grid
+from catena.draw.values import Numbers, array, check_some
+
+COLUMNS, ROWS = 48, 16
+
+
+def sketch_points(points: Numbers) -> str:
+    """The points from left to right and from below, x and y each as wide as fits; one may cover another."""
+    given = array("points", points, "n c")
+    check_some("points", given.tolist())
+    low, high = given.min(axis=0), given.max(axis=0)
+    grid = Grid()
+    for number, (x, y) in enumerate(given):
+        across, up = ((v - a) / (b - a) if b > a else 0.5 for v, a, b in zip((x, y), low, high, strict=True))
+        grid.write(round((1 - up) * (ROWS - 1)), round(across * (COLUMNS - 1)), str(number))
+    return str(grid).rstrip("\n")

@@ -1,0 +1,244 @@
+r"""Pointer networks: the output is a sequence of positions of the input.
+
+.. math::  u_{tj} = v^\top \tanh(W q_t + U h_j) \qquad p(c_t = j \mid c_{<t}, x) = \mathrm{softmax}_j(u_{tj})
+
+Vinyals et al. 2015, equation 3: the scores of an attention are the answer itself, so the output vocabulary is as long
+as the input. h are the states of an encoder, and q those of a decoder, which reads the state of what it pointed at
+last. With glimpses (Vinyals et al. 2016, section 4.2; Bello et al. 2017) the decoder first looks where it may point:
+
+.. math::  q_t \leftarrow q_t + G \sum_j \mathrm{softmax}_j(u'_{tj}) \, h_j
+
+What a rule (:mod:`catena.seq2seq.pointing`) forbids has probability 0 in training and search alike, so every answer is
+a valid one. Targets are known when training, so all of their steps are computed at once. Time O(t s d) beside encoder
+and decoder. Knows points and ids, no files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from catena.attention.attend import attend
+from catena.attention.scores import Score, build_score
+from catena.decoding.stepper import Attentive, Stepper
+from catena.embeddings.table import EmbeddingTable
+from catena.encoders.base import Encoder
+from catena.encoders.build import build_causal, build_encoder
+from catena.encoders.causal import CausalEncoder
+from catena.errors import ConfigError
+from catena.numerics import NEVER
+from catena.seq2seq.pointer_settings import PointerSettings
+from catena.seq2seq.pointing import END, RULES, allowed
+from catena.shapes import mask_from_lengths
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Things:
+    """What is pointed at, padded: points with features, or ids of tokens.
+
+    Args:
+        values: features ``b s f``, or ids ``b s``.
+        lengths: how many are real, at least 1.
+    """
+
+    values: Float[Tensor, "b s f"] | Int[Tensor, "b s"]
+    lengths: Int[Tensor, " b"]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def real(self) -> Bool[Tensor, "b s"]:
+        return mask_from_lengths(self.lengths, self.values.shape[1])
+
+
+class PointReader(nn.Module):
+    """Points as vectors: a map of their features, which are brought to mean 0 and deviation 1 first."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, n_features: int, d: int) -> None:
+        super().__init__()
+        self.map = nn.Linear(n_features, d)
+        self.register_buffer("mean", torch.zeros(n_features))
+        self.register_buffer("scale", torch.ones(n_features))
+
+    @torch.no_grad()
+    def start_at(self, points: Float[Tensor, "n f"], alike: bool) -> None:
+        """Take mean and deviation of these points; ``alike``: one deviation for all features, as lengths need it."""
+        spread = points.std(dim=0, correction=0)
+        spread = spread.square().mean().sqrt().expand_as(spread) if alike else spread
+        self.mean.copy_(points.mean(dim=0))
+        self.scale.copy_(torch.where(spread > 0, spread, 1.0))
+
+    def forward(self, points: Float[Tensor, "b s f"]) -> Float[Tensor, "b s d"]:
+        return self.map((points - self.mean) / self.scale)
+
+
+class PointerNetwork(nn.Module):
+    """p(positions | input). Ids of targets are as in :mod:`catena.seq2seq.pointing`, the last of them ``END``.
+
+    Args:
+        reader: turns the values of :class:`Things` into vectors.
+        encoder: reads them.
+        decoder: reads the states of what was pointed at.
+        pointer: the score of a position.
+        glimpses: the scores of the looks before it.
+        rule: the name of what may be pointed at.
+    """
+
+    def __init__(
+        self,
+        reader: nn.Module,
+        encoder: Encoder,
+        decoder: CausalEncoder,
+        pointer: Score,
+        glimpses: Sequence[Score],
+        rule: str,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        RULES[rule]  # an unknown one is named here
+        self.reader, self.encoder, self.decoder, self.pointer, self.rule = reader, encoder, decoder, pointer, rule
+        self.glimpses = nn.ModuleList(glimpses)
+        self.looked = nn.ModuleList(nn.Linear(encoder.d_out, decoder.d_out) for _ in glimpses)
+        self.begin = nn.Linear(encoder.d_out, encoder.d_out)
+        self.end_key = nn.Parameter(torch.randn(encoder.d_out) / encoder.d_out**0.5)
+        self.dropout = nn.Dropout(dropout)
+
+    def encode(self, things: Things) -> Float[Tensor, "b s d"]:
+        """A vector for each position; 0 beyond the length."""
+        return self.encoder(self.dropout(self.reader(things.values)), things.lengths)
+
+    def first(self, states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """What the decoder reads before anything is pointed at: the mean of all states, mapped."""
+        return self.begin(states.sum(dim=1) / lengths.clamp_min(1)[:, None])
+
+    def read(self, states: Float[Tensor, "b s d"], ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
+        """The states of what was pointed at; 0 for the end."""
+        table = pad(states, (0, 0, 1, 0))
+        return table.gather(1, ids[..., None].expand(-1, -1, table.shape[-1]))
+
+    def look(
+        self, query: Float[Tensor, "b t d"], states: Float[Tensor, "b s e"], may: Bool[Tensor, "b t v"]
+    ) -> Float[Tensor, "b t v"]:
+        """log p of every id: exactly -inf for what is forbidden."""
+        keys = torch.cat((self.end_key.expand(len(states), 1, -1), states), dim=1)
+        for score, looked in zip(self.glimpses, self.looked, strict=True):
+            query = query + looked(attend(query, keys, keys, may, score).context)  # type: ignore[arg-type]
+        scores = self.pointer(self.dropout(query), keys)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        return scores.masked_fill(~may, NEVER).log_softmax(dim=-1)
+
+    def log_probs(self, things: Things, targets: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
+        """log p(id | targets before it), for every step of the targets and every id."""
+        states = self.encode(things)
+        before = targets[:, :-1]
+        first = self.first(states, things.lengths)[:, None]
+        query = self.decoder.whole(torch.cat((first, self.read(states, before)), dim=1))
+        return self.look(query, states, allowed(self.rule, before, things.real))
+
+    def token_log_probs(
+        self, things: Things, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+    ) -> Float[Tensor, "b t"]:
+        """``[i, t]`` is log p(targets[i, t] | targets[i, :t], input i); 0 beyond the length."""
+        found = self.log_probs(things, targets).gather(2, targets[..., None])[..., 0]
+        return torch.where(mask_from_lengths(lengths, targets.shape[1]), found, 0.0)
+
+    def loss(self, things: Things, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
+        """The mean of -log p over all steps, those that a rule forces among them."""
+        return -self.token_log_probs(things, targets, lengths).sum() / lengths.sum()
+
+    def stepper(self, things: Things) -> PointerStepper:
+        """The answers as a stepper, to be searched. No gradients."""
+        return PointerStepper(self, things)
+
+
+class PointerState(NamedTuple):
+    """Prefixes, one for each row, and the input each belongs to."""
+
+    decoder: Any
+    query: Float[Tensor, "n d"]
+    owners: Int[Tensor, " n"]
+    written: Int[Tensor, "n t"]
+    """The ids so far, filled up with 0 behind ``lengths``."""
+    lengths: Int[Tensor, " n"]
+
+
+class PointerStepper(Stepper[PointerState], Attentive[PointerState]):
+    """Ids of positions, ``END`` first, for as many inputs as :class:`Things` has."""
+
+    end = END
+
+    @torch.no_grad()
+    def __init__(self, model: PointerNetwork, things: Things) -> None:
+        self.model, self.things, self.real = model, things, things.real
+        self.states = model.encode(things)
+        self.v = self.real.shape[1] + 1
+
+    @torch.no_grad()
+    def start(self, n: int) -> PointerState:
+        if n != len(self.things):
+            raise ConfigError(f"start({n}) must begin a row for each of the {len(self.things)} inputs")
+        first = self.model.first(self.states, self.things.lengths)
+        begun = self.model.decoder.begin(n, first.device, first.dtype)
+        query, decoder = self.model.decoder.continue_(first[:, None], begun)
+        rows = torch.arange(n, device=first.device)
+        return PointerState(decoder, query[:, 0], rows, rows.new_zeros(n, 0), torch.zeros_like(rows))
+
+    @torch.no_grad()
+    def log_probs(self, state: PointerState) -> Float[Tensor, "n v"]:
+        may = allowed(self.model.rule, state.written, self.real[state.owners])
+        rows = torch.arange(len(state.lengths), device=may.device)
+        may = may[rows, state.lengths]
+        return self.model.look(state.query[:, None], self.states[state.owners], may[:, None])[:, 0]
+
+    @torch.no_grad()
+    def advance(self, state: PointerState, ids: Int[Tensor, " n"]) -> PointerState:
+        inputs = self.model.read(self.states[state.owners], ids[:, None])
+        query, decoder = self.model.decoder.continue_(inputs, state.decoder)
+        written = pad(state.written, (0, 1)).scatter(1, state.lengths[:, None], ids[:, None])
+        return PointerState(decoder, query[:, 0], state.owners, written, state.lengths + 1)
+
+    def select(self, state: PointerState, rows: Int[Tensor, " m"]) -> PointerState:
+        decoder = self.model.decoder.select(state.decoder, rows)
+        return PointerState(decoder, *(part[rows] for part in state[1:]))
+
+    def join(self, states: Sequence[PointerState]) -> PointerState:
+        most = max(state.written.shape[1] for state in states)
+        written = torch.cat([pad(state.written, (0, most - state.written.shape[1])) for state in states])
+        decoder = self.model.decoder.join([state.decoder for state in states])
+        query, owners, lengths = (torch.cat([state[i] for state in states]) for i in (1, 2, 4))
+        return PointerState(decoder, query, owners, written, lengths)
+
+    def attention(self, state: PointerState) -> Float[Tensor, "n s"]:
+        return self.log_probs(state)[:, 1:].exp()
+
+    def source_mask(self, state: PointerState) -> Bool[Tensor, "n s"]:
+        return self.real[state.owners]
+
+
+def build_pointer(
+    settings: PointerSettings, rule: str, *, n_features: int = 0, n_tokens: int = 0, pad_id: int = 0
+) -> PointerNetwork:
+    """The network of these settings, for points of ``n_features`` numbers or for ids below ``n_tokens``."""
+    if bool(n_features) == bool(n_tokens):
+        raise ConfigError(
+            f"a pointer network reads points or tokens: give n_features or n_tokens, not {n_features} and {n_tokens}"
+        )
+    reader: nn.Module = (
+        EmbeddingTable(n_tokens, settings.d, pad_id=pad_id) if n_tokens else PointReader(n_features, settings.d)
+    )
+    encoder = build_encoder(settings.encoder, settings.d)
+    decoder = build_causal(settings.decoder, encoder.d_out)
+    scores = [
+        build_score(settings.score, decoder.d_out, encoder.d_out, settings.d) for _ in range(settings.glimpses + 1)
+    ]
+    return PointerNetwork(reader, encoder, decoder, scores[0], scores[1:], rule, settings.dropout)

@@ -1,0 +1,200 @@
+"""Pointer networks: against a reference by loops, and the laws of steppers; answers that are always valid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from catena.decoding.beam import beam
+from catena.decoding.greedy import greedy
+from catena.encoders.settings import EncoderSettings, RecurrentSettings, TransformerSettings
+from catena.errors import ConfigError
+from catena.seq2seq.pointer import PointerNetwork, Things, build_pointer
+from catena.seq2seq.pointer_settings import PointerSettings
+from catena.seq2seq.pointing import RULES, most_steps
+from tests.laws.stepper_laws import StepperLaws, some_ids
+from tests.seq2seq.test_pointing import possible
+
+SET = TransformerSettings(d=8, n_heads=2, n_layers=1, d_feed=8, positions="none", dropout=0.0)
+ENCODERS: dict[str, EncoderSettings] = {"set": SET, "recurrent": RecurrentSettings(d=4)}
+
+
+def network(rule: str = "order", encoder: str = "set", seed: int = 3, **values: Any) -> PointerNetwork:
+    torch.manual_seed(seed)
+    made = {"d": 8, "encoder": ENCODERS[encoder], "decoder": RecurrentSettings(d=6, bidirectional=False), **values}
+    return build_pointer(PointerSettings(**made), rule, n_features=2).double().eval()
+
+
+def points(lengths: list[int], seed: int = 0) -> Things:
+    torch.manual_seed(seed)
+    return Things(torch.rand(len(lengths), max(lengths), 2, dtype=torch.float64), torch.tensor(lengths))
+
+
+def drawn(model: PointerNetwork, things: Things, t: int = 40) -> tuple[Tensor, Tensor]:
+    """Targets that are drawn from the model, with their end."""
+    stepper = model.stepper(things)
+    most = max(most_steps(model.rule, stepper.v - 1, 3), 2)
+    ids = some_ids(stepper, stepper.start(len(things)), min(most, t))
+    ids[:, -1] = 0
+    return ids, (ids == 0).long().argmax(dim=1) + 1
+
+
+class TestPointerStepper(StepperLaws):
+    atol: ClassVar[float] = 1e-9
+
+    @pytest.fixture(params=[("order", "set"), ("ring", "recurrent"), ("triples", "set"), ("any", "set")])
+    def make(self, request: pytest.FixtureRequest) -> Callable[[], Any]:
+        rule, encoder = request.param
+        return lambda: network(rule, encoder).stepper(points([6, 4, 5, 6, 3]))
+
+
+class TestPointerStepperWithACache(StepperLaws):
+    atol: ClassVar[float] = 1e-9
+
+    @pytest.fixture
+    def make(self) -> Callable[[], Any]:
+        decoder = TransformerSettings(d=8, n_heads=2, n_layers=1, d_feed=8, causal=True, dropout=0.0)
+        return lambda: network("some", decoder=decoder, score="scaled").stepper(points([6, 4, 5, 6, 3]))
+
+
+def by_loops(model: PointerNetwork, things: Things, row: int, target: list[int]) -> Tensor:
+    """log p of each id of one target, one number after another: the formulas of the paper, and nothing else."""
+    n = int(things.lengths[row])
+    states = model.encode(Things(things.values[row : row + 1, :n], things.lengths[row : row + 1]))[0]
+    mean = torch.stack([states[j] for j in range(n)]).mean(dim=0)
+    inputs = [model.begin.weight @ mean + model.begin.bias] + [states[k - 1] for k in target[:-1]]
+    queries = model.decoder.whole(torch.stack(inputs)[None])[0]
+    keys = [model.end_key, *states]
+    found = []
+    for t, k in enumerate(target):
+        wanted = possible(model.rule, [j - 1 for j in target[:t]], n)
+        may = [0 if j is None else j + 1 for j in wanted]
+        query = queries[t]
+        for score, looked in zip(model.glimpses, model.looked, strict=True):
+            weights = torch.stack([additive(score, query, keys[j]) for j in may]).softmax(dim=0)
+            context = sum(w * keys[j] for w, j in zip(weights, may, strict=True))
+            query = query + looked.weight @ context + looked.bias
+        scores = {j: additive(model.pointer, query, keys[j]) for j in may}
+        total = sum(math.e**s for s in scores.values())
+        found.append(scores[k] - torch.log(torch.as_tensor(total)))
+    return torch.stack(found)
+
+
+def additive(score: Any, query: Tensor, key: Tensor) -> Tensor:
+    return score.weight @ torch.tanh(score.query.weight @ query + score.query.bias + score.keys.weight @ key)
+
+
+@pytest.mark.parametrize("rule", ["order", "ring", "triples", "some"])
+@pytest.mark.parametrize("glimpses", [0, 2])
+def test_log_probs_and_gradients_equal_those_of_loops(rule: str, glimpses: int) -> None:
+    model, things = network(rule, glimpses=glimpses), points([5, 3])
+    targets, lengths = drawn(model, things)
+    grads = []
+    for fast in (True, False):
+        model.zero_grad()
+        if fast:
+            found = model.token_log_probs(things, targets, lengths)
+            assert (found[1, lengths[1] :] == 0).all()
+            total = found.sum()
+            loss = model.loss(things, targets, lengths)
+            assert loss.item() == pytest.approx(-total.item() / lengths.sum().item())
+        else:
+            rows = [by_loops(model, things, i, targets[i, : lengths[i]].tolist()) for i in range(2)]
+            for i, row in enumerate(rows):
+                assert torch.allclose(found[i, : lengths[i]], row, atol=1e-10)
+            total = sum(row.sum() for row in rows)
+        total.backward()
+        grads.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+    assert grads[1].keys() <= grads[0].keys()
+    for name, grad in grads[1].items():
+        assert torch.allclose(grads[0][name], grad, atol=1e-9), name
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_what_is_taught_is_what_is_stepped_and_padding_and_order_change_nothing(encoder: str) -> None:
+    model, things = network("ring", encoder), points([5, 2, 4])
+    targets, lengths = drawn(model, things)
+    found = model.token_log_probs(things, targets, lengths)
+    assert torch.allclose(found, model.stepper(things).token_log_probs(targets, lengths), atol=1e-10)
+    wide = torch.full((3, 9, 2), math.nan, dtype=torch.float64)
+    wide[:, :5] = things.values
+    padded = model.token_log_probs(Things(wide, things.lengths), targets, lengths)
+    assert torch.allclose(found, padded, atol=1e-10)
+    flipped = Things(things.values.flip(0), things.lengths.flip(0))
+    assert torch.allclose(model.token_log_probs(flipped, targets.flip(0), lengths.flip(0)).flip(0), found, atol=1e-10)
+
+
+def test_a_set_is_read_without_regard_to_its_order() -> None:
+    model, things = network("order"), points([6])
+    targets, lengths = drawn(model, things)
+    turn = torch.tensor([3, 0, 5, 1, 4, 2])
+    moved = Things(things.values[:, turn], things.lengths)
+    where = torch.cat((torch.zeros(1, dtype=torch.int64), turn.argsort() + 1))
+    assert torch.allclose(
+        model.token_log_probs(things, targets, lengths),
+        model.token_log_probs(moved, where[targets], lengths),
+        atol=1e-10,
+    )
+
+
+def valid(rule: str, positions: tuple[int, ...], n: int) -> bool:
+    """Whether an answer follows the rule from its first position to its end."""
+    steps = [*positions, None]
+    return all(step in possible(rule, list(positions[:t]), n) for t, step in enumerate(steps))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(["some", "order", "ring", "triples"]),
+    st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    st.sampled_from(["free", "equal", "line"]),
+    st.integers(0, 5),
+)
+def test_answers_are_always_valid(rule: str, lengths: list[int], where: str, seed: int) -> None:
+    model, things = network(rule, seed=seed), points(lengths, seed)
+    values = things.values * 1e3 if where == "free" else torch.full_like(things.values, 0.5)
+    if where == "line":
+        values = things.values[..., :1].expand_as(things.values)
+    things = Things(values, things.lengths)
+    stepper = model.stepper(things)
+    steps = most_steps(rule, stepper.v - 1)
+    for found in (
+        greedy(stepper, stepper.start(len(lengths)), steps),
+        beam(stepper, stepper.start(len(lengths)), 3, steps, n_best=3),
+    ):
+        for n, listed in zip(lengths, found, strict=True):
+            assert listed
+            for hypothesis in listed:
+                assert hypothesis.finished
+                assert valid(rule, tuple(k - 1 for k in hypothesis.ids), n)
+
+
+def test_tokens_are_pointed_at_too_and_a_state_is_for_all_inputs() -> None:
+    torch.manual_seed(0)
+    model = build_pointer(PointerSettings(d=8, encoder=SET), "any", n_tokens=7)
+    things = Things(torch.tensor([[3, 4, 0], [2, 2, 5]]), torch.tensor([2, 3]))
+    stepper = model.stepper(things)
+    assert stepper.log_probs(stepper.start(2))[0, 3] == -math.inf
+    weights = stepper.attention(stepper.start(2))
+    assert torch.equal(weights > 0, stepper.source_mask(stepper.start(2)))
+    with pytest.raises(ConfigError, match="each of the 2 inputs"):
+        stepper.start(3)
+    with pytest.raises(ConfigError, match="points or tokens"):
+        build_pointer(PointerSettings(), "any")
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+def test_an_exact_answer_has_no_loss_where_nothing_is_left_to_choose(rule: str) -> None:
+    model = network(rule)
+    things = points([1])
+    targets = {"ring": [[1, 1, 0]], "triples": [[0]]}.get(rule, [[1, 0]])
+    lengths = torch.tensor([len(targets[0])])
+    loss = model.loss(things, torch.tensor(targets), lengths)
+    assert loss.item() == pytest.approx(0.0) or rule in ("any", "some")

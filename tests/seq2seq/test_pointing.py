@@ -1,0 +1,74 @@
+"""Rules of pointing against a plain list of what may come next."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import pytest
+import torch
+
+from catena.errors import UnknownNameError
+from catena.seq2seq.pointing import END, RULES, allowed
+
+
+def possible(rule: str, before: list[int], n: int) -> set[int | None]:
+    """The positions that may come after some, and None for the end, said as plainly as can be."""
+    left = {j for j in range(n) if j not in before}
+    if rule == "any":
+        return {*range(n), None}
+    if rule == "some":
+        return {*left, None}
+    if rule == "order":
+        return set(left) or {None}
+    if rule == "ring":
+        if before and before[0] in before[1:]:
+            return {None}
+        return left | ({before[0]} if before else set())
+    done = [frozenset(before[i : i + 3]) for i in range(0, len(before) - 2, 3)]
+    begun = before[3 * len(done) :]
+    room = len(done) < 2 * n - 5
+    free = [three for three in map(frozenset, combinations(range(n), 3)) if three not in done]
+    following = {j for three in free if three.issuperset(begun) for j in three} - set(begun)
+    if begun:
+        return set(following)
+    return {*(following if room else ()), None}
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_a_rule_allows_what_its_words_say_along_every_way(rule: str, n: int) -> None:
+    width = n + 2  # two positions of padding
+    real = torch.arange(width)[None] < n
+    waiting: list[list[int]] = [[]]
+    seen = 0
+    while waiting and seen < 300:
+        before = waiting.pop(0)
+        seen += 1
+        ids = torch.tensor([[j + 1 for j in before]], dtype=torch.int64).reshape(1, len(before))
+        may = allowed(rule, ids, real)
+        assert may.shape == (1, len(before) + 1, width + 1)
+        wanted = possible(rule, before, n)
+        assert {None if k == END else k - 1 for k in may[0, -1].nonzero()[:, 0].tolist()} == wanted
+        waiting += [[*before, j] for j in sorted(x for x in wanted if x is not None)]
+    assert rule in ("any",) or n < 4 or seen > 20
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+def test_all_beginnings_are_told_at_once_and_after_the_end_comes_the_end(rule: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    before = torch.randint(0, 6, (40, 7), generator=generator)
+    lengths = torch.randint(1, 6, (40,), generator=generator)
+    real = torch.arange(5) < lengths[:, None]
+    whole = allowed(rule, before, real)
+    for t in range(8):
+        assert torch.equal(allowed(rule, before[:, :t], real)[:, -1], whole[:, t])
+    assert whole.any(dim=-1).all()
+    assert not (whole[..., 1:] & ~real[:, None]).any()
+    for row, t in product(range(40), range(8)):
+        if (before[row, :t] == END).any():
+            assert whole[row, t].nonzero()[:, 0].tolist() == [END]
+
+
+def test_an_unknown_rule_is_named() -> None:
+    with pytest.raises(UnknownNameError, match="rule of pointing"):
+        allowed("spiral", torch.zeros(1, 0, dtype=torch.int64), torch.ones(1, 2, dtype=torch.bool))
