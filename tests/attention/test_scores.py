@@ -29,6 +29,10 @@ def formula(name: str, score: Score) -> Callable[[Array, Array], float]:
     if name == "bilinear":
         return lambda q, k: q @ matrix(score.keys) @ k
     v = score.weight.detach().numpy()
+    if name in ("concat", "concat_product"):
+        more = name == "concat_product"
+        bias = float(score.bias.detach())
+        return lambda q, k: math.tanh(sum(v * [*q, *k, *((q * k) if more else [])]) + bias)
     if name == "additive":
         bias = score.query.bias.detach().numpy()
         return lambda q, k: v @ np.tanh(matrix(score.query) @ q + matrix(score.keys) @ k + bias)
@@ -38,6 +42,9 @@ def formula(name: str, score: Score) -> Callable[[Array, Array], float]:
 @pytest.mark.parametrize("name", list(SCORES))
 def test_each_score_equals_its_formula(name: str) -> None:
     score = build_score(name, 4, 4, 3).double()
+    with torch.no_grad():
+        for parameter in score.parameters():
+            parameter.add_(0.3)  # no bias is 0
     query, keys = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
     scores = score(query, keys).detach().numpy()
     assert scores.shape == (2, 3, 5)
@@ -49,7 +56,7 @@ def test_each_score_equals_its_formula(name: str) -> None:
                 assert scores[b, i, j] == pytest.approx(wanted, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["bilinear", "additive", "hadamard"])
+@pytest.mark.parametrize("name", ["bilinear", "additive", "hadamard", "concat"])
 def test_learned_scores_join_queries_and_keys_of_two_sizes(name: str) -> None:
     score = build_score(name, 4, 6)
     assert score(torch.randn(3, 4), torch.randn(5, 6)).shape == (3, 5)
@@ -57,7 +64,7 @@ def test_learned_scores_join_queries_and_keys_of_two_sizes(name: str) -> None:
     assert all(p.grad is not None and (p.grad != 0).any() for p in score.parameters())
 
 
-@pytest.mark.parametrize("name", ["dot", "scaled", "cosine"])
+@pytest.mark.parametrize("name", ["dot", "scaled", "cosine", "concat_product"])
 def test_plain_scores_refuse_two_sizes(name: str) -> None:
     with pytest.raises(
         ShapeError, match=f"the {name} score needs .* have 4 and 6 features: make them equal, or choose"
@@ -72,6 +79,15 @@ def test_the_cosine_with_a_zero_vector_is_zero_with_finite_gradients() -> None:
     scores.sum().backward()
     assert query.grad is not None
     assert query.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", list(SCORES))
+def test_keys_are_prepared_without_the_query(name: str) -> None:
+    score = build_score(name, 4, 4, 3).double()
+    query, keys = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
+    prepared, whole = score.prepare(keys), score(query, keys)
+    for i in range(3):
+        assert torch.allclose(score.compare(query[:, i : i + 1], prepared), whole[:, i : i + 1], atol=1e-12)
 
 
 def test_an_unknown_score_is_answered_with_the_nearest() -> None:

@@ -109,6 +109,7 @@ class EncoderDecoderLaws(StepperLaws):
         self.same(model.loss(self.source(self.sources, 9, 5), torch.nn.functional.pad(targets, (0, 2)), lengths), loss)
 
     def test_the_loss_moves_every_parameter(self, model: EncoderDecoder) -> None:
+        model.train()
         with torch.enable_grad():
             model.loss(self.source(self.sources), *padded(self.targets)).backward()
         for name, parameter in model.named_parameters():

@@ -43,6 +43,28 @@ class TestAttention(EncoderDecoderLaws):
         return maker(request.param)
 
 
+class TestLatentAndLocal(EncoderDecoderLaws):
+    @pytest.fixture(
+        params=[
+            {"attention_kind": "hard_straight_through"},
+            {"attention_kind": "hard_sampled", "attention": "concat"},
+            {"attention_kind": "marginal", "input_feeding": False, "attention": "concat_product"},
+            {"attention_kind": "local_monotonic", "window": 1, "order": "bahdanau"},
+        ],
+        ids=lambda options: options["attention_kind"],
+    )
+    def make_model(self, request: pytest.FixtureRequest) -> Maker:
+        return maker(request.param)
+
+
+class TestLocalPredictive(EncoderDecoderLaws):
+    sums_to_one = False
+
+    @pytest.fixture
+    def make_model(self) -> Maker:
+        return maker({"attention_kind": "local_predictive", "window": 2, "n_heads": 2, "input_feeding": False})
+
+
 class TestNoAttention(EncoderDecoderLaws):
     looks = False
 
@@ -51,6 +73,7 @@ class TestNoAttention(EncoderDecoderLaws):
             {"bidirectional": "none", "reverse": True, "n_layers": 2},
             {"cell": "gru", "tied": False},
             {"cell": "gru_reset_first", "reverse": True},
+            {"encoder": "additive", "n_layers": 2, "handover": "map"},
         ],
         ids=lambda options: "-".join(str(value) for value in options.values()),
     )

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from catena.attention.focus import Focus, Soft
 from catena.attention.scores import Score, build_score
-from catena.errors import ShapeError
+from catena.errors import ConfigError, ShapeError
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -45,7 +45,7 @@ class Looked(NamedTuple):
     """What an attention found."""
 
     context: Tensor
-    """``b t d_out``"""
+    """``b t d_out``, or ``b t s d_out`` where states are kept apart."""
     weights: Tensor
     """``b h t s``"""
     log_prob: Tensor | None
@@ -58,10 +58,16 @@ class CrossAttention(nn.Module):
     Args:
         scores: one for each head; with several, each compares vectors of size ``d_query / n_heads``.
         focus: from scores to weights; :class:`catena.attention.focus.Soft` if omitted.
+        apart: give the states as they are in place of their weighted sum: ``b t s d_out``. For one head.
     """
 
-    def __init__(self, d_query: int, d_memory: int, scores: Sequence[Score], focus: Focus | None = None) -> None:
+    def __init__(
+        self, d_query: int, d_memory: int, scores: Sequence[Score], focus: Focus | None = None, *, apart: bool = False
+    ) -> None:
         super().__init__()
+        if apart and len(scores) > 1:
+            raise ConfigError(f"apart = True is for one head, whose states are kept apart, but there are {len(scores)}")
+        self.apart = apart
         self.n_heads = len(scores)
         self.d_head = _share(d_query, self.n_heads)
         self.scores = nn.ModuleList(scores)
@@ -89,6 +95,9 @@ class CrossAttention(nn.Module):
         pairs = zip(self.scores, queries, keys.keys, strict=True)
         scores = torch.stack([cast(Score, score).compare(q, k) for score, q, k in pairs], dim=1)  # b h t s
         weights, log_prob = self.focus(scores, keys.mask, query, places)
+        if self.apart:
+            values = keys.values[0]
+            return Looked(values[:, None].expand(-1, query.shape[1], -1, -1), weights, log_prob)
         found = [weights[:, i] @ values for i, values in enumerate(keys.values)]
         context = found[0] if self.output is None else self.output(torch.cat(found, dim=-1))
         return Looked(context, weights, log_prob)
@@ -98,14 +107,22 @@ class CrossAttention(nn.Module):
 
 
 def build_cross(
-    score: str, d_query: int, d_memory: int, n_heads: int = 1, d: int | None = None, focus: Focus | None = None
+    score: str,
+    d_query: int,
+    d_memory: int,
+    n_heads: int = 1,
+    d: int | None = None,
+    focus: Focus | None = None,
+    *,
+    apart: bool = False,
 ) -> CrossAttention:
     """An attention with this score in each head; ``d`` is the inner size of scores that have one."""
     if n_heads == 1:
-        return CrossAttention(d_query, d_memory, [build_score(score, d_query, d_memory, d)], focus)
+        return CrossAttention(d_query, d_memory, [build_score(score, d_query, d_memory, d)], focus, apart=apart)
     d_head = _share(d_query, n_heads)
     inner = None if d is None else max(d // n_heads, 1)
-    return CrossAttention(d_query, d_memory, [build_score(score, d_head, d_head, inner) for _ in range(n_heads)], focus)
+    scores = [build_score(score, d_head, d_head, inner) for _ in range(n_heads)]
+    return CrossAttention(d_query, d_memory, scores, focus, apart=apart)
 
 
 def _share(d_query: int, n_heads: int) -> int:

@@ -1,13 +1,15 @@
 r"""Scores of attention: how well a query fits a key.
 
-=============  ==========================================  ===================================================
-``dot``        q · k                                       Luong et al. 2015, section 3.1
-``scaled``     q · k / sqrt(d)                             Vaswani et al. 2017, equation 1
-``cosine``     q · k / (|q| |k|)                           Graves et al. 2014, equation 6
-``bilinear``   q · W k                                     Luong et al. 2015, section 3.1 ("general")
-``additive``   v · tanh(W q + U k + b)                     Bahdanau et al. 2015, appendix A.1.2
-``hadamard``   v · (tanh(W q) ∘ tanh(U k))                 Kim et al. 2017 (low-rank bilinear pooling)
-=============  ==========================================  ===================================================
+==================  =====================================  ==================================================
+``dot``             q · k                                  Luong et al. 2015, section 3.1
+``scaled``          q · k / sqrt(d)                        Vaswani et al. 2017, equation 1
+``cosine``          q · k / (|q| |k|)                      Graves et al. 2014, equation 6
+``bilinear``        q · W k                                Luong et al. 2015, section 3.1 ("general")
+``additive``        v · tanh(W q + U k + b)                Bahdanau et al. 2015, appendix A.1.2
+``hadamard``        v · (tanh(W q) ∘ tanh(U k))            Kim et al. 2017 (low-rank bilinear pooling)
+``concat``          tanh(w · [q; k] + b)                   one unit over both; near Luong et al. 2015 ("concat")
+``concat_product``  tanh(w · [q; k; q ∘ k] + b)            the same with the product of both
+==================  =====================================  ==================================================
 
 Every score takes queries ``... t d_query`` and keys ``... s d_keys`` and gives ``... t s``. Time O(t s d),
 and O(t s) memory but for ``additive``, which holds O(t s d). What a score makes of the keys alone, it makes once
@@ -65,7 +67,7 @@ def _must_agree(name: str, d_query: int, d_keys: int) -> None:
     if d_query != d_keys:
         raise ShapeError(
             f"the {name} score needs queries and keys of one size, but they have {d_query} and {d_keys} "
-            "features: make them equal, or choose bilinear, additive or hadamard"
+            "features: make them equal, or choose bilinear, additive, hadamard or concat"
         )
 
 
@@ -176,6 +178,47 @@ class HadamardScore(Score):
     ) -> Float[Tensor, "*batch t s"]:
         left = torch.tanh(self.query(query)) * self.weight
         return left @ prepared.transpose(-2, -1)
+
+
+@SCORES.register("concat")
+class ConcatScore(Score):
+    """tanh(w · [q; k] + b): between -1 and 1, so that no key gets more than e² ≈ 7.4 times the weight of another."""
+
+    def __init__(self, d_query: int, d_keys: int, d: int) -> None:
+        super().__init__(d_query, d_keys, d)
+        self.weight = nn.Parameter(_one_output(d_query + d_keys))
+        self.bias = nn.Parameter(torch.zeros(()))
+        self.d_query = d_query
+
+    def prepare(self, keys: Float[Tensor, "*batch s d_keys"]) -> Float[Tensor, "*batch s d_prepared"]:
+        return (keys @ self.weight[self.d_query :] + self.bias)[..., None]
+
+    def compare(
+        self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
+    ) -> Float[Tensor, "*batch t s"]:
+        return torch.tanh((query @ self.weight[: self.d_query])[..., None] + prepared.transpose(-2, -1))
+
+
+@SCORES.register("concat_product")
+class ConcatProductScore(Score):
+    """tanh(w · [q; k; q ∘ k] + b): as ``concat``, and each feature of the query meets its own of the key."""
+
+    def __init__(self, d_query: int, d_keys: int, d: int) -> None:
+        super().__init__(d_query, d_keys, d)
+        _must_agree("concat_product", d_query, d_keys)
+        self.weight = nn.Parameter(_one_output(3 * d_query))
+        self.bias = nn.Parameter(torch.zeros(()))
+
+    def prepare(self, keys: Float[Tensor, "*batch s d_keys"]) -> Float[Tensor, "*batch s d_prepared"]:
+        _, of_key, of_product = self.weight.chunk(3)
+        return torch.cat((keys * of_product, (keys @ of_key + self.bias)[..., None]), dim=-1)
+
+    def compare(
+        self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
+    ) -> Float[Tensor, "*batch t s"]:
+        of_query, _, _ = self.weight.chunk(3)
+        products = query @ prepared[..., :-1].transpose(-2, -1)
+        return torch.tanh(products + prepared[..., None, :, -1] + (query @ of_query)[..., None])
 
 
 def _one_output(d: int) -> Float[Tensor, "d"]:

@@ -113,6 +113,9 @@ class EncoderDecoder(nn.Module, ABC):
         """The target as a stepper, to be searched. ``start(n)`` begins one row for each source, so ``n`` is their
         number; rows that are selected take their source with them. No gradients."""
 
+    def set_progress(self, step: int) -> None:
+        """Told before each step of a training how many came before it; for models that train by a schedule."""
+
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device

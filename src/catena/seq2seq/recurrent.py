@@ -10,18 +10,21 @@ Sutskever et al. 2014; Bahdanau et al. 2015; Luong et al. 2015. The orders of st
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.attention.cross import CrossAttention
+from catena.attention.cross import CrossAttention, Keys
 from catena.embeddings.table import Embedding
 from catena.encoders.cells import State
 from catena.outputs.base import OutputLayer
 from catena.seq2seq.base import Memory, Source, VectorDecoder
-from catena.seq2seq.recurrent_decoder import Decoded, Decoder, DecoderState, Look
+from catena.seq2seq.recurrent_decoder import Decoded, Decoder, DecoderState, Look, joined_steps
 from catena.seq2seq.recurrent_encoder import RecurrentSource, reverse
 from catena.seq2seq.recurrent_handover import Handover
+from catena.seq2seq.recurrent_latent import Reinforce, marginal_log_prob, marginal_log_probs
+from catena.seq2seq.recurrent_settings import SamplingSettings
 from catena.seq2seq.recurrent_stepper import AttentiveRecurrentStepper, RecurrentStepper
+from catena.seq2seq.scheduled import coins, draw, true_share
 from catena.seq2seq.sides import Sides
 from catena.shapes import mask_from_lengths
 
@@ -38,6 +41,8 @@ class RecurrentEncoderDecoder(VectorDecoder):
         attention: what the decoder looks with; None if it does not look.
         output: a vector to a distribution.
         reversed_source: whether the source is read from its end; what is attended to keeps the source's order.
+        reinforce: the loss, for an attention that draws where to look.
+        sampling: how often training reads what the model writes.
     """
 
     def __init__(
@@ -52,12 +57,19 @@ class RecurrentEncoderDecoder(VectorDecoder):
         *,
         attention: CrossAttention | None = None,
         reversed_source: bool = False,
+        reinforce: Reinforce | None = None,
+        sampling: SamplingSettings | None = None,
     ) -> None:
         super().__init__()
         self.source, self.target, self.encoder, self.handover = source, target, encoder, handover
         self.decoder, self.looking, self.output = decoder, attention, output
         self.reversed_source = reversed_source
         self.v, self.begin, self.end = sides.v, sides.begin, sides.end
+        self.reinforce, self.sampling = reinforce, sampling or SamplingSettings()
+        self.set_progress(0)
+
+    def set_progress(self, step: int) -> None:
+        self.true_share = true_share(self.sampling, step)
 
     def encode(self, source: Source) -> Memory:
         ids = reverse(source.ids, source.lengths) if self.reversed_source else source.ids
@@ -68,7 +80,28 @@ class RecurrentEncoderDecoder(VectorDecoder):
         return Memory(states, source.lengths, source, tuple(part for layer in first for part in layer))
 
     def hidden(self, memory: Memory, before: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
-        return self.decode(memory, before).vectors
+        vectors, looked, _ = self.decode(memory, before)
+        if not self._apart:
+            return vectors
+        assert looked is not None
+        return (looked.weights[:, 0, :, :, None] * vectors).sum(dim=2)
+
+    def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
+        real = mask_from_lengths(lengths, targets.shape[1])
+        decoded = self._decode_targets(self.encode(source), targets)
+        drawn = None if decoded.looked is None else decoded.looked.log_prob
+        if not self._apart and drawn is None:
+            return self.output.loss(decoded.vectors[real], targets[real])
+        log_probs = self._log_prob(decoded, targets, real)
+        if drawn is None or self.reinforce is None:
+            return -log_probs.sum() / real.sum()
+        return self.reinforce(log_probs, drawn, real)
+
+    def token_log_probs(
+        self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+    ) -> Float[Tensor, "b t"]:
+        real = mask_from_lengths(lengths, targets.shape[1])
+        return self._log_prob(self.decode(self.encode(source), self.shifted(targets)), targets, real)
 
     def attention(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
@@ -79,22 +112,87 @@ class RecurrentEncoderDecoder(VectorDecoder):
     def stepper(self, source: Source) -> RecurrentStepper:
         with torch.no_grad():
             memory = self.encode(source)
-            parts = (self.decoder, self.target, self.output, self._first(memory))
-            if self.looking is None:
-                return RecurrentStepper(*parts, begin=self.begin, end=self.end)
-            keys = self.looking.prepare(memory.states, mask_from_lengths(memory.lengths, memory.states.shape[1]))
-            return AttentiveRecurrentStepper(*parts, begin=self.begin, end=self.end, attention=self.looking, keys=keys)
+            keys = self._keys(memory)
+        return (RecurrentStepper if keys is None else AttentiveRecurrentStepper)(
+            self.decoder,
+            self.target,
+            self._predict,
+            self._first(memory),
+            v=self.v,
+            begin=self.begin,
+            end=self.end,
+            attention=self.looking,
+            keys=keys,
+        )
 
     def decode(self, memory: Memory, before: Int[Tensor, "b t"]) -> Decoded:
-        """Read whole targets."""
+        """Read whole targets, the mark of the beginning first."""
         return self.decoder(self.target(before), self._first(memory), self._look(memory))
 
+    # --- training that reads what the model writes --------------------------------------------------------------------
+
+    def _decode_targets(self, memory: Memory, targets: Int[Tensor, "b t"]) -> Decoded:
+        before = self.shifted(targets)
+        if not self.training or self.true_share == 1:
+            return self.decode(memory, before)
+        true = coins(self.true_share, targets)
+        if self.sampling.way == "steps":
+            return self._decode_mixed(memory, targets, true)
+        with torch.no_grad():
+            vectors, looked, _ = self.decode(memory, before)
+            weights = None if looked is None else looked.weights.transpose(1, 2).flatten(0, 1)  # n h s
+            own = draw(self._predict(vectors.flatten(0, 1), weights)).view_as(targets)
+        return self.decode(memory, self.shifted(torch.where(true, targets, own)))
+
+    def _decode_mixed(self, memory: Memory, targets: Int[Tensor, "b t"], true: Bool[Tensor, "b t"]) -> Decoded:
+        """Step by step, each reading the true token before it or one that is drawn from the last step."""
+        state, look, ids = self._first(memory), self._look(memory), self.shifted(targets)[:, 0]
+        pieces: list[Decoded] = []
+        for t in range(targets.shape[1]):
+            pieces.append(self.decoder(self.target(ids[:, None]), state, look))
+            vectors, looked, state = pieces[-1]
+            with torch.no_grad():
+                own = draw(self._predict(vectors[:, 0], None if looked is None else looked.weights[:, :, 0]))
+            ids = torch.where(true[:, t], targets[:, t], own)
+        looks = [piece.looked for piece in pieces if piece.looked is not None]
+        vectors = torch.cat([piece.vectors for piece in pieces], dim=1)
+        return Decoded(vectors, joined_steps(looks) if looks else None, state)
+
+    # --- from vectors to probabilities --------------------------------------------------------------------------------
+
+    @property
+    def _apart(self) -> bool:
+        return self.looking is not None and self.looking.apart
+
+    def _log_prob(
+        self, decoded: Decoded, targets: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]
+    ) -> Float[Tensor, "b t"]:
+        vectors = decoded.vectors[real]
+        if self._apart:
+            assert decoded.looked is not None
+            found = marginal_log_prob(self.output, vectors, decoded.looked.weights[:, 0][real], targets[real])
+        else:
+            found = self.output.log_prob(vectors, targets[real])
+        return found.new_zeros(targets.shape).masked_scatter(real, found)
+
+    def _predict(self, vectors: Float[Tensor, "n *s d"], weights: Float[Tensor, "n h s"] | None) -> Tensor:
+        if weights is None or not self._apart:
+            return self.output.log_probs(vectors)
+        return marginal_log_probs(self.output, vectors, weights[:, 0])
+
+    # --- where the decoder starts, and what it looks at ---------------------------------------------------------------
+
     def _look(self, memory: Memory) -> Look | None:
-        if self.looking is None:
+        keys = self._keys(memory)
+        if keys is None or self.looking is None:
             return None
-        keys = self.looking.prepare(memory.states, mask_from_lengths(memory.lengths, memory.states.shape[1]))
         looking = self.looking
         return lambda query, steps: looking(query, keys, steps)
+
+    def _keys(self, memory: Memory) -> Keys | None:
+        if self.looking is None:
+            return None
+        return self.looking.prepare(memory.states, mask_from_lengths(memory.lengths, memory.states.shape[1]))
 
     def _first(self, memory: Memory) -> DecoderState:
         n = self.decoder.stack[0].n_states

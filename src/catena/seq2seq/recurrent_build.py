@@ -6,6 +6,9 @@ import torch
 from torch import nn
 
 from catena.attention.cross import CrossAttention, build_cross
+from catena.attention.focus import Focus, Soft
+from catena.attention.hard import Sampled, StraightThrough
+from catena.attention.local import LocalMonotonic, LocalPredictive
 from catena.embeddings.table import EmbeddingTable
 from catena.encoders import settings as encoders
 from catena.encoders.build import build_recurrence
@@ -15,8 +18,9 @@ from catena.errors import ConfigError
 from catena.outputs.build import build_output
 from catena.seq2seq.recurrent import RecurrentEncoderDecoder
 from catena.seq2seq.recurrent_decoder import Bahdanau, Decoder, Gnmt, Luong, Plain, Stack
-from catena.seq2seq.recurrent_encoder import FusedLayer, Layer, RecurrentSource, SteppedLayer
+from catena.seq2seq.recurrent_encoder import AdditiveLayer, FusedLayer, Layer, RecurrentSource, SteppedLayer
 from catena.seq2seq.recurrent_handover import HANDOVERS
+from catena.seq2seq.recurrent_latent import Marginal, Reinforce
 from catena.seq2seq.recurrent_settings import RecurrentSettings
 from catena.seq2seq.sides import Sides
 
@@ -60,6 +64,8 @@ def build_recurrent(settings: RecurrentSettings, sides: Sides) -> RecurrentEncod
         sides,
         attention=attention,
         reversed_source=settings.reverse,
+        reinforce=Reinforce(remembers=decoder.remembers) if settings.attention_kind == "hard_sampled" else None,
+        sampling=settings.sampling,
     )
 
 
@@ -68,6 +74,8 @@ def _table(settings: RecurrentSettings, n: int) -> EmbeddingTable:
 
 
 def _layer(settings: RecurrentSettings, i: int, d_in: int) -> Layer:
+    if settings.encoder == "additive":
+        return AdditiveLayer(d_in, settings.d, _recurrence(settings, 1, 1).n_states)
     both = settings.bidirectional == "all" or (settings.bidirectional == "first" and i == 0)
     d = settings.d // 2 if both else settings.d
     if settings.cell not in NETWORKS:
@@ -95,7 +103,29 @@ def _recurrence(settings: RecurrentSettings, d_in: int, d: int) -> Recurrence:
 def _attention(settings: RecurrentSettings, d_memory: int) -> CrossAttention | None:
     if settings.attention == "none":
         return None
-    return build_cross(settings.attention, settings.d, d_memory, settings.n_heads, settings.d_attention)
+    return build_cross(
+        settings.attention,
+        settings.d,
+        d_memory,
+        settings.n_heads,
+        settings.d_attention,
+        _focus(settings),
+        apart=settings.attention_kind == "marginal",
+    )
+
+
+def _focus(settings: RecurrentSettings) -> Focus:
+    match settings.attention_kind:
+        case "soft" | "marginal":
+            return Soft()
+        case "hard_straight_through":
+            return StraightThrough()
+        case "hard_sampled":
+            return Sampled()
+        case "local_monotonic":
+            return LocalMonotonic(settings.window)
+        case "local_predictive":
+            return LocalPredictive(settings.d, settings.window)
 
 
 def _decoder(settings: RecurrentSettings, attention: CrossAttention | None) -> Decoder:
@@ -103,6 +133,8 @@ def _decoder(settings: RecurrentSettings, attention: CrossAttention | None) -> D
     d_out = d_in if settings.tied else d
     if attention is None:
         return Plain(_stack(settings, d_in, 0), d_out)
+    if attention.apart:
+        return Marginal(_stack(settings, d_in, 0), attention.d_out, d_out)
     match settings.order:
         case "luong":
             fed = d_out if settings.input_feeding else 0

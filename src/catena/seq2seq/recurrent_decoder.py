@@ -126,6 +126,8 @@ class Decoder(nn.Module, ABC):
     d_out: int
     d_fed: int = 0
     """Size of what a step feeds to the next beside the layers' states; 0 for nothing."""
+    remembers: bool = False
+    """Whether where it looked reaches later steps."""
     stack: Stack
 
     @abstractmethod
@@ -144,11 +146,12 @@ class Decoder(nn.Module, ABC):
         return F.linear(x, lowest.weight_x[:, :d], lowest.bias).unbind(1), lowest.weight_x[:, d:].t()
 
 
-def _numbers(steps: Int[Tensor, " b"], t: int) -> Int[Tensor, "b t"]:
+def step_numbers(steps: Int[Tensor, " b"], t: int) -> Int[Tensor, "b t"]:
+    """How many steps came before each of the next ``t``."""
     return steps[:, None] + torch.arange(t, device=steps.device)
 
 
-def _joined(found: Sequence[Looked]) -> Looked:
+def joined_steps(found: Sequence[Looked]) -> Looked:
     """The steps one after another."""
     drawn = [one.log_prob for one in found if one.log_prob is not None]
     return Looked(
@@ -184,7 +187,7 @@ class Luong(Decoder):
 
     def __init__(self, stack: Stack, d_context: int, d_out: int, *, feeding: bool) -> None:
         super().__init__()
-        self.stack, self.d_out, self.feeding = stack, d_out, feeding
+        self.stack, self.d_out, self.feeding, self.remembers = stack, d_out, feeding, feeding
         self.d_fed = d_out if feeding else 0
         self.readout = nn.Linear(d_context + stack.d, d_out)
 
@@ -193,7 +196,7 @@ class Luong(Decoder):
         if self.feeding:
             return self._step_by_step(x, state, look)
         y, layers = self.stack.whole(x, state.layers)
-        looked = look(y, _numbers(state.steps, x.shape[1]))
+        looked = look(y, step_numbers(state.steps, x.shape[1]))
         after = DecoderState(tuple(layers), None, state.steps + x.shape[1])
         return Decoded(self.read_out(looked.context, y), looked, after)
 
@@ -207,7 +210,7 @@ class Luong(Decoder):
             fed = self.read_out(found[-1].context[:, 0], y)
             vectors.append(fed)
             steps = steps + 1
-        return Decoded(torch.stack(vectors, dim=1), _joined(found), DecoderState(layers, fed, steps))
+        return Decoded(torch.stack(vectors, dim=1), joined_steps(found), DecoderState(layers, fed, steps))
 
     def read_out(self, context: Float[Tensor, "*b d_context"], y: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d_out"]:
         return self.stack.dropout(torch.tanh(self.readout(torch.cat((context, y), dim=-1))))
@@ -215,6 +218,8 @@ class Luong(Decoder):
 
 class Bahdanau(Decoder):
     """Looks with what it was, then steps."""
+
+    remembers = True
 
     def __init__(self, stack: Stack, d_in: int, d_context: int, d_out: int) -> None:
         super().__init__()
@@ -230,13 +235,15 @@ class Bahdanau(Decoder):
             y, layers = self.stack.step(torch.addmm(at_step, found[-1].context[:, 0], of_context), layers)
             vectors.append(y)
             steps = steps + 1
-        looked = _joined(found)
+        looked = joined_steps(found)
         read = torch.cat((torch.stack(vectors, dim=1), looked.context, x), dim=-1)
         return Decoded(self.stack.dropout(torch.tanh(self.readout(read))), looked, DecoderState(layers, None, steps))
 
 
 class Gnmt(Decoder):
     """The lowest layer looks and steps; all above it read what was found, each in one call."""
+
+    remembers = True
 
     def __init__(self, stack: Stack, d_out: int | None = None) -> None:
         super().__init__()
@@ -253,7 +260,7 @@ class Gnmt(Decoder):
             low = lowest.step(torch.addmm(at_step, found[-1].context[:, 0], of_context), low, lowest.weight_h)
             below.append(low[0])
             steps = steps + 1
-        looked = _joined(found)
+        looked = joined_steps(found)
         y, layers = self.stack.whole(torch.stack(below, dim=1), state.layers, 1, looked.context)
         vectors = self.stack.dropout(y)
         after = DecoderState((low, *layers), None, steps)

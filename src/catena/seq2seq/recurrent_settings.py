@@ -11,11 +11,47 @@ from catena.encoders.settings import CellName, Probability, ScoreName
 from catena.outputs.settings import OutputSettings, SoftmaxSettings
 
 
+class SamplingSettings(Config):
+    """Scheduled sampling: how often training reads what the model writes in place of what is true."""
+
+    schedule: Literal["none", "linear", "exponential", "inverse_sigmoid"] = "none"
+    """How the probability of reading the true token falls with the steps of the training: max(least, k - c · step);
+    k ^ step; or k / (k + exp(step / k))."""
+    k: float = Field(1.0, gt=0)
+    """Where a linear schedule begins; below 1 for an exponential one, such as 0.9999; for the inverse sigmoid the
+    larger the slower, such as 2000."""
+    c: float = Field(0.0, ge=0)
+    """How much a linear schedule falls with each step."""
+    least: float = Field(0.0, ge=0, le=1)
+    """The probability never falls below this."""
+    way: Literal["steps", "passes"] = "steps"
+    """steps draws each token from what was read so far, which takes a step of the decoder at a time; passes reads the
+    true target first, draws all tokens from that, and reads the mixture, which is faster."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> SamplingSettings:
+        if self.schedule == "linear" and self.k > 1:
+            raise ValueError(f"k = {self.k} is where a linear schedule begins, a probability: choose one up to 1")
+        if self.schedule == "exponential" and self.k >= 1:
+            raise ValueError(f"k = {self.k} never falls in an exponential schedule: choose one below 1, such as 0.9999")
+        if self.schedule == "inverse_sigmoid" and self.k < 1:
+            raise ValueError(f"k = {self.k} is too small for an inverse sigmoid: choose 1 or more, such as 2000")
+        return self
+
+
+AttentionKind = Literal[
+    "soft", "hard_straight_through", "hard_sampled", "marginal", "local_monotonic", "local_predictive"
+]
+
+
 class RecurrentSettings(Config):
     """A recurrent encoder-decoder, with attention or without."""
 
     kind: Literal["recurrent"] = "recurrent"
     """A recurrent encoder-decoder."""
+    encoder: Literal["recurrent", "additive"] = "recurrent"
+    """What reads the source: the recurrence; or additive, h + tanh(W x), which only sums up what it reads, from the
+    left."""
     cell: CellName = "lstm"
     """The recurrence of both sides. lstm, gru and elman run on torch's fused forms."""
     d: int = Field(256, gt=0)
@@ -36,6 +72,12 @@ class RecurrentSettings(Config):
     mean of its states, mapped; or zero."""
     attention: Literal["none"] | ScoreName = "additive"
     """How well a state of the decoder fits one of the encoder; none looks at nothing but the last state."""
+    attention_kind: AttentionKind = "soft"
+    """soft spreads over the source. One position: the best one with the soft gradient (hard_straight_through), one
+    drawn in training with a baseline (hard_sampled), or the exact sum over all (marginal). A window: around the
+    target's own position (local_monotonic) or around one that is predicted (local_predictive)."""
+    window: int = Field(10, gt=0)
+    """Positions to the left and right that local attention sees."""
     n_heads: int = Field(1, gt=0)
     """Heads of the attention; several have maps of their own."""
     d_attention: int | None = Field(None, gt=0)
@@ -51,6 +93,8 @@ class RecurrentSettings(Config):
     """The output layer has the weights of the target's embedding."""
     shared: bool = False
     """Source and target have one embedding, which needs one vocabulary for both."""
+    sampling: SamplingSettings = SamplingSettings()
+    """Scheduled sampling."""
     dropout: Probability = 0.3
     """Probability of dropping a feature of an embedding, a unit between layers, or a unit before the output."""
 
@@ -69,5 +113,17 @@ class RecurrentSettings(Config):
             raise ValueError(
                 f"residual = true is for layers from the third on, and n_layers is {self.n_layers}: set n_layers to 3 "
                 "or more, or residual = false"
+            )
+        if self.attention_kind == "marginal" and (self.order != "luong" or self.input_feeding or self.n_heads > 1):
+            raise ValueError(
+                "attention_kind = 'marginal' sums over where each step looks, so that no step may depend on where the "
+                f"last one did, and looks with one head, but order = {self.order!r}, input_feeding = "
+                f"{str(self.input_feeding).lower()} and n_heads = {self.n_heads}: set order = 'luong', input_feeding = "
+                "false and n_heads = 1"
+            )
+        if self.attention == "none" and self.attention_kind != "soft":
+            raise ValueError(
+                f"attention_kind = {self.attention_kind!r} needs an attention, and attention is 'none': choose a "
+                "score, such as attention = 'additive'"
             )
         return self

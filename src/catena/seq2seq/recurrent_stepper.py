@@ -17,7 +17,6 @@ from catena.attention.cross import CrossAttention, Keys, Looked
 from catena.attention.shared import SharedKeys
 from catena.decoding.stepper import Attentive, Stepper
 from catena.errors import ShapeError
-from catena.outputs.base import OutputLayer
 from catena.seq2seq.recurrent_decoder import Decoder, DecoderState
 
 
@@ -44,8 +43,11 @@ class RecurrentStepper(Stepper[StepState]):
     """Targets after given sources.
 
     Args:
+        decoder: what steps.
         embed: ids ``n t`` to vectors.
-        layers: what the encoder handed over, one row for each source.
+        predict: log-probabilities from a step's vectors, and the weights of where it looked.
+        first: the decoder's state before anything is read, one row for each source.
+        attention: what it looks with, if it does.
         keys: the sources as the attention has prepared them.
     """
 
@@ -53,17 +55,18 @@ class RecurrentStepper(Stepper[StepState]):
         self,
         decoder: Decoder,
         embed: Callable[[Tensor], Tensor],
-        output: OutputLayer,
+        predict: Callable[[Tensor, Tensor | None], Tensor],
         first: DecoderState,
         *,
+        v: int,
         begin: int,
         end: int,
         attention: CrossAttention | None = None,
         keys: Keys | None = None,
     ) -> None:
-        self.decoder, self.embed, self.output, self.first = decoder, embed, output, first
+        self.decoder, self.embed, self.predict, self.first = decoder, embed, predict, first
         self.attention_part, self.keys = attention, keys
-        self.v, self.begin, self.end = output.v, begin, end
+        self.v, self.begin, self.end = v, begin, end
 
     @torch.no_grad()
     def start(self, n: int) -> StepState:
@@ -76,7 +79,7 @@ class RecurrentStepper(Stepper[StepState]):
 
     @torch.no_grad()
     def log_probs(self, state: StepState) -> Float[Tensor, "n v"]:
-        return self.output.log_probs(state.vectors)
+        return self.predict(state.vectors, state.weights)
 
     @torch.no_grad()
     def advance(self, state: StepState, ids: Int[Tensor, " n"]) -> StepState:

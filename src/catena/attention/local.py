@@ -1,0 +1,65 @@
+r"""Local attention: a window of :math:`2D + 1` keys around a place :math:`p_t`.
+
+* ``LocalMonotonic`` (local-m): :math:`p_t = t`, as where both sides go in step; a target that is longer than its source
+  stays at the source's end.
+* ``LocalPredictive`` (local-p): :math:`p_t = S\, \sigma(v \cdot \tanh(W q_t))` with S the length of the source, and
+  keys near it are preferred:
+
+  .. math::  w_{ts} = \mathrm{softmax}_{s' \in [p_t - D,\, p_t + D]}(a_{ts'})\;
+             \exp\left(-\frac{(s - p_t)^2}{2 (D / 2)^2}\right)
+
+Luong et al. 2015, section 3.2. Places are counted from 0. The weights of local-p sum to less than 1.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.attention.focus import Focus, Weighed
+from catena.numerics import masked_softmax
+
+
+class LocalMonotonic(Focus):
+    """The keys ``window`` to the left and right of the step's own number."""
+
+    def __init__(self, window: int) -> None:
+        super().__init__()
+        self.window = window
+
+    def forward(
+        self,
+        scores: Float[Tensor, "b h t s"],
+        mask: Bool[Tensor, "b s"],
+        query: Float[Tensor, "b t d_query"],
+        places: Int[Tensor, "b t"],
+    ) -> Weighed:
+        lengths = mask.sum(dim=1)
+        centre = torch.minimum(places, (lengths - 1).clamp_min(0)[:, None])
+        far = torch.arange(scores.shape[-1], device=scores.device) - centre[..., None]  # b t s
+        near = mask[:, None] & (far.abs() <= self.window)
+        return Weighed(masked_softmax(scores, near[:, None]))
+
+
+class LocalPredictive(Focus):
+    """The keys ``window`` to the left and right of a place that the query chooses."""
+
+    def __init__(self, d_query: int, window: int) -> None:
+        super().__init__()
+        self.window = window
+        self.hidden = nn.Linear(d_query, d_query, bias=False)
+        self.place = nn.Linear(d_query, 1, bias=False)
+
+    def forward(
+        self,
+        scores: Float[Tensor, "b h t s"],
+        mask: Bool[Tensor, "b s"],
+        query: Float[Tensor, "b t d_query"],
+        places: Int[Tensor, "b t"],
+    ) -> Weighed:
+        share = torch.sigmoid(self.place(torch.tanh(self.hidden(query))))  # b t 1
+        far = torch.arange(scores.shape[-1], device=scores.device) - share * mask.sum(dim=1)[:, None, None]
+        near = mask[:, None] & (far.detach().abs() <= self.window)
+        bell = torch.exp(-2 * (far / self.window).square())
+        return Weighed(masked_softmax(scores, near[:, None]) * bell[:, None])

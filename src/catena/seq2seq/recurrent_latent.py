@@ -1,0 +1,103 @@
+r"""An alignment that is not seen: each step looks at one source position, which may be summed out or drawn.
+
+.. math::  p(y_t \mid y_{<t}, x) = \sum_j p(a_t = j \mid y_{<t}, x)\, p(y_t \mid a_t = j, y_{<t}, x)
+
+``Marginal`` is a decoder whose states do not depend on where it looked, so that this sum, one step at a time, is the
+exact probability (Shankar & Sarawagi 2018, "posterior attention", without its feedback; Wu et al. 2018). It costs an
+output layer for each source position: O(s) times as much.
+
+``Reinforce`` trains with one drawn alignment in place of the sum: the expectation of :math:`\log p(y \mid a)`, which is
+at most :math:`\log p(y)`. Its gradient is that of
+
+.. math::  \sum_t \log p(y_t \mid a_{\le t}) + \sum_t \lfloor R_t - b_t \rfloor \log p(a_t \mid a_{<t})
+
+where :math:`R_t` sums the log-probabilities that :math:`a_t` has a say in, and :math:`b_t` is a moving mean of them
+(Williams 1992; Xu et al. 2015, section 4.1).
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.numerics import NEVER, log_sum_exp, safe_log
+from catena.outputs.base import OutputLayer
+from catena.seq2seq.recurrent_decoder import Decoded, Decoder, DecoderState, Look, Stack, step_numbers
+
+
+class Marginal(Decoder):
+    """As Luong's order without input feeding, with a vector for each position that may have been looked at.
+
+    Its attention keeps the states of the source apart.
+    """
+
+    def __init__(self, stack: Stack, d_context: int, d_out: int) -> None:
+        super().__init__()
+        self.stack, self.d_out = stack, d_out
+        self.readout = nn.Linear(d_context + stack.d, d_out)
+
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: Look | None) -> Decoded:
+        assert look is not None
+        y, layers = self.stack.whole(x, state.layers)
+        looked = look(y, step_numbers(state.steps, x.shape[1]))
+        beside = y[:, :, None].expand(*looked.context.shape[:3], y.shape[-1])
+        vectors = torch.tanh(self.readout(torch.cat((looked.context, beside), dim=-1)))  # b t s d
+        after = DecoderState(tuple(layers), None, state.steps + x.shape[1])
+        return Decoded(self.stack.dropout(vectors), looked, after)
+
+
+def marginal_log_prob(
+    output: OutputLayer,
+    vectors: Float[Tensor, "n s d"],
+    weights: Float[Tensor, "n s"],
+    targets: Int[Tensor, " n"],
+) -> Float[Tensor, " n"]:
+    """log p(target) of each row, summed over the positions by their weights."""
+    may = weights > 0
+    found = output.log_prob(vectors[may], targets[:, None].expand_as(may)[may])
+    at_each = vectors.new_full(may.shape, NEVER).masked_scatter(may, found)
+    return log_sum_exp(at_each + safe_log(weights), dim=1)
+
+
+def marginal_log_probs(
+    output: OutputLayer, vectors: Float[Tensor, "n s d"], weights: Float[Tensor, "n s"]
+) -> Float[Tensor, "n v"]:
+    """log p of every id, summed over the positions by their weights."""
+    at_each = output.log_probs(vectors.flatten(0, 1)).unflatten(0, vectors.shape[:2])  # n s v
+    return log_sum_exp(at_each + safe_log(weights)[..., None], dim=1)
+
+
+class Reinforce(nn.Module):
+    """The loss of drawn alignments.
+
+    Args:
+        remembers: whether where a step looked reaches later steps; then all of these count for it.
+        momentum: share of the old mean in the new one.
+    """
+
+    baseline: Tensor
+    """The moving mean of a token's log-probability, saved with the model."""
+
+    def __init__(self, *, remembers: bool, momentum: float = 0.9) -> None:
+        super().__init__()
+        self.remembers, self.momentum = remembers, momentum
+        self.register_buffer("baseline", torch.zeros(()))
+
+    def forward(
+        self,
+        log_probs: Float[Tensor, "b t"],
+        drawn: Float[Tensor, "b t"],
+        real: Bool[Tensor, "b t"],
+    ) -> Float[Tensor, ""]:
+        """The mean over tokens of ``-log_probs``, whose gradient also moves the log-probabilities of what was drawn."""
+        n = real.sum()
+        rewards = log_probs.detach().masked_fill(~real, 0.0)
+        mean = rewards.sum() / n
+        count = real.to(rewards.dtype)
+        if self.remembers:
+            rewards, count = (x.flip(1).cumsum(1).flip(1) for x in (rewards, count))
+        # The mean is of earlier batches alone: one that knew this draw would bias the gradient.
+        score = ((rewards - self.baseline * count) * drawn).masked_fill(~real, 0.0).sum() / n
+        self.baseline.lerp_(mean.to(self.baseline.dtype), 1 - self.momentum)
+        return -log_probs.masked_fill(~real, 0.0).sum() / n - (score - score.detach())
