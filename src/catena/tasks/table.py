@@ -100,6 +100,16 @@ TASKS.register("transduce")(
     )
 )
 
+TASKS.register("compose")(
+    Entry(
+        name="compose",
+        summary="texts from a title and a list of what they must mention, such as recipes",
+        settings="catena.tasks.compose.settings:ComposeConfig",
+        application="catena.tasks.compose.application:ComposeApplication",
+        formats=(),
+    )
+)
+
 
 def task_of_file(path: Path, encoding: str | None = None) -> Entry:
     """The task that a data file is for, by its format."""

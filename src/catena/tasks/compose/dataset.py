@@ -1,0 +1,131 @@
+"""Goals, agendas and texts from files, held out by a hash of the goal, and as ids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from catena.data.reading import Tally
+from catena.data.tokenise import Tokeniser, build_tokeniser
+from catena.data.vocabulary import Vocabulary
+from catena.errors import DataError
+from catena.tasks.compose.encoding import SPECIALS, ComposeEncoding
+from catena.tasks.compose.naming import Naming, words_of
+from catena.tasks.compose.reading import Composition, read
+from catena.tasks.compose.settings import ComposeConfig
+from catena.tasks.transduce.dataset import place_of
+
+PARTS = ("train", "dev", "test")
+
+
+@dataclass(eq=False)
+class Dataset:
+    """Examples to train on, to choose by and to score at the end, and how they become ids.
+
+    Args:
+        counts: how often each id is a target in train.
+    """
+
+    encoding: ComposeEncoding
+    counts: list[int]
+    parts: dict[str, list[Composition]]
+    tally: Tally
+    lines: list[str] = field(default_factory=list)
+
+    def ids(self, part: str, longest: int | None = None) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The sources and the targets of a part, which are cut where they are too long."""
+        examples = self.parts[part]
+        targets = [self.encoding.target(example.text) for example in examples]
+        if longest is not None:
+            targets = [ids if len(ids) <= longest + 1 else [*ids[:longest], self.encoding.end] for ids in targets]
+        sources = [np.array(self.encoding.source(example), np.int64) for example in examples]
+        return sources, [np.array(ids, np.int64) for ids in targets]
+
+
+def prepare(config: ComposeConfig, encoding: ComposeEncoding | None = None) -> Dataset:
+    """Read the files, hold out what has no file of its own, and learn names and vocabulary from train.
+
+    Args:
+        encoding: that of an older model, to go on with.
+    """
+    data, tally = config.data, Tally()
+    if not data.train:
+        raise DataError("there is nothing to train on: name a file of goals, items and texts")
+    tokeniser = encoding.tokeniser if encoding else build_tokeniser(config.tokenizer)
+
+    def usable(example: Composition) -> str | None:
+        if not example.text:
+            return "without a text"
+        if not example.goal and not example.items:
+            return "without a goal and items"
+        too_long = data.too_long == "drop" and len(tokeniser.tokens(example.text)) > data.max_length
+        return f"longer than max_length={data.max_length}" if too_long else None
+
+    def kept(paths: Iterable[str], why_not: Callable[[Composition], str | None]) -> list[Composition]:
+        found = []
+        for path in paths:
+            for example in read(Path(path), data):
+                tally.saw()
+                reason = why_not(example)
+                if reason is None:
+                    found.append(example)
+                else:
+                    tally.drop(reason, example.place, f"{example.goal}\t{example.text}")
+        return found
+
+    parts = _held_out(kept(data.train, usable), config)
+    for name, path in (("dev", data.dev), ("test", data.test)):
+        if path is not None:
+            parts[name] = kept([path], lambda example: None if example.text else "without a text")
+    counts = tally.counts(used=sum(map(len, parts.values())))
+    for name, cure in (("train", ""), ("dev", ", a dev file, or a larger data.dev_share")):
+        if not parts[name]:
+            raise DataError(f"there are no texts in {name}: {counts.sentence('')}. Give more of them{cure}")
+    encoding = encoding or _learnt(config, tokeniser, parts["train"])
+    dataset = Dataset(encoding, _counts(encoding, parts["train"]), parts, tally)
+    dataset.lines = [counts.sentence(), *(_line(name, parts[name]) for name in PARTS if parts[name])]
+    dataset.lines.append(
+        f"vocabulary: {len(encoding.vocabulary):,} words; {len(encoding.naming.telling):,} words that name items"
+    )
+    return dataset
+
+
+def _held_out(examples: Sequence[Composition], config: ComposeConfig) -> dict[str, list[Composition]]:
+    data = config.data
+    parts: dict[str, list[Composition]] = {name: [] for name in PARTS}
+    test_end = data.test_share if data.test is None else 0.0
+    dev_end = test_end + (data.dev_share if data.dev is None else 0.0)
+    for example in examples:
+        at = place_of(example.goal.lower())
+        parts["test" if at < test_end else "dev" if at < dev_end else "train"].append(example)
+    if data.dev is None and not parts["dev"] and len(parts["train"]) > 1:  # few goals: the nearest to dev's share
+        nearest = min(parts["train"], key=lambda example: place_of(example.goal.lower()))
+        parts["train"].remove(nearest)
+        parts["dev"].append(nearest)
+    return parts
+
+
+def _learnt(config: ComposeConfig, tokeniser: Tokeniser, train: Sequence[Composition]) -> ComposeEncoding:
+    """Names and vocabulary, of all that the model is given and of what it writes."""
+    listed = [[words_of(item, tokeniser) for item in example.items] for example in train]
+    texts = [tokeniser.tokens(example.text) for example in train]
+    naming = Naming.learn(zip(listed, texts, strict=True))
+    telling = config.data.item_words == "telling"
+    words: list[Sequence[str]] = [*texts, *(tokeniser.tokens(example.goal) for example in train)]
+    words += [naming.names(item) if telling else item for items in listed for item in items]
+    vocabulary = Vocabulary.count(words, config.vocabulary, SPECIALS)
+    return ComposeEncoding(tokeniser, vocabulary, naming, telling)
+
+
+def _counts(encoding: ComposeEncoding, train: Sequence[Composition]) -> list[int]:
+    counted = Counter(id for example in train for id in encoding.target(example.text))
+    return [counted[id] for id in range(len(encoding.vocabulary))]
+
+
+def _line(name: str, examples: Sequence[Composition]) -> str:
+    items = sum(len(example.items) for example in examples)
+    return f"{name}: {len(examples):,} texts, {items / len(examples):.1f} items each"

@@ -1,0 +1,99 @@
+r"""What names an item: which of the words of "2 cups all-purpose flour, sifted" a text mentions it by.
+
+Learnt from examples. A word is telling if texts have it when it is on their agenda, and seldom otherwise:
+
+.. math::  p(w \in \text{text} \mid w \in \text{agenda}) \ge \tfrac12
+           \quad\text{and}\quad \ge 3\, p(w \in \text{text} \mid w \notin \text{agenda})
+
+with half an example added to each count. So "flour" and "olive" are telling, and "cups", "sifted", "large" and "and"
+are not. Words are compared without their plural.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from catena.data.tokenise import Tokeniser
+from catena.errors import CheckpointError
+
+FILE = "names.json"
+SHARE, LIFT = 0.5, 3.0
+
+
+def folded(word: str) -> str:
+    """A word in lower case without the ending of an English plural: tomatoes and tomato, berries and berry are one."""
+    word = word.lower()
+    if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
+    if len(word) > 3 and word.endswith("e"):
+        word = word[:-1]
+    return word[:-1] + "i" if len(word) > 2 and word.endswith("y") else word
+
+
+def words_of(text: str, tokeniser: Tokeniser) -> list[str]:
+    """The words of a text, without numbers and marks."""
+    return [token for token in tokeniser.tokens(text) if any(letter.isalpha() for letter in token)]
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How likely each folded word of agendas is to be in the text, and whether it is telling."""
+
+    shares: dict[str, float]
+    telling: frozenset[str]
+
+    @classmethod
+    def learn(cls, examples: Iterable[tuple[Sequence[Sequence[str]], Sequence[str]]]) -> Naming:
+        """From the words of the items and of the text of each example."""
+        n, on_agenda, in_text, in_both = 0, Counter[str](), Counter[str](), Counter[str]()
+        for items, text in examples:
+            agenda, told = {folded(word) for item in items for word in item}, {folded(word) for word in text}
+            n += 1
+            on_agenda.update(agenda)
+            in_text.update(told)
+            in_both.update(agenda & told)
+        shares, telling = {}, set()
+        for word, count in on_agenda.items():
+            shares[word] = (in_both[word] + 0.5) / (count + 1)
+            otherwise = (in_text[word] - in_both[word] + 0.5) / (n - count + 1)
+            if shares[word] >= max(SHARE, LIFT * otherwise):
+                telling.add(word)
+        return cls(shares, frozenset(telling))
+
+    def names(self, item: Sequence[str]) -> list[str]:
+        """The words that name an item: the telling ones; or else those that were never seen; or else the likeliest."""
+        telling = [word for word in item if folded(word) in self.telling]
+        if telling or not item:
+            return telling
+        unseen = [word for word in item if folded(word) not in self.shares]
+        return unseen or [max(item, key=lambda word: self.shares[folded(word)])]
+
+    def mentioned(self, items: Sequence[Sequence[str]], text: Sequence[str]) -> list[bool]:
+        """Whether a text has a word that names each item."""
+        told = {folded(word) for word in text}
+        return [any(folded(word) in told for word in self.names(item)) for item in items]
+
+    def extra(self, items: Sequence[Sequence[str]], text: Sequence[str], goal: Sequence[str] = ()) -> set[str]:
+        """The telling words of a text that neither an item nor the goal holds."""
+        given = {folded(word) for item in (*items, goal) for word in item}
+        return {folded(word) for word in text} & self.telling - given
+
+    def save(self, folder: Path) -> None:
+        about = {
+            "shares": {word: round(share, 6) for word, share in self.shares.items()},
+            "telling": sorted(self.telling),
+        }
+        (folder / FILE).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Naming:
+        """Read what :meth:`save` wrote."""
+        try:
+            about = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            return cls(dict(about["shares"]), frozenset(about["telling"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{folder / FILE} does not say what names an item: {error}") from error

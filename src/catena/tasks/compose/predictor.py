@@ -1,0 +1,211 @@
+"""A trained model of texts with an agenda that is ready to be asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+
+from catena import config as configs
+from catena.checkpoint import CONFIG, open_checkpoint
+from catena.decoding.settings import BeamSettings, RankingSettings, SampleSettings, SearchLimits
+from catena.errors import DataError
+from catena.metrics.text import width
+from catena.registry import did_you_mean
+from catena.seq2seq.base import EncoderDecoder
+from catena.seq2seq.checklist import ChecklistModel
+from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.compose.encoding import ComposeEncoding, load_encoding
+from catena.tasks.compose.model import build_model, nats, perplexity_of, write
+from catena.tasks.compose.naming import words_of
+from catena.tasks.compose.reading import Composition, of_line, read
+from catena.tasks.compose.scoring import WRITTEN, measure_of, report_of
+from catena.tasks.compose.settings import ComposeConfig, ComposeData
+
+if TYPE_CHECKING:
+    from catena.draw.picture import Picture
+
+BLOCK = 256
+SHADES = " ░▒▓█"
+
+
+@dataclass(frozen=True)
+class Composed:
+    """What is written for a goal and its items: the texts, the best first. Prints as the best one."""
+
+    texts: tuple[str, ...]
+    log_probs: tuple[float, ...]
+    mentioned: tuple[tuple[bool, ...], ...]
+    """For each text whether it mentions each item."""
+    asking: Asking = BEST
+
+    def __str__(self) -> str:
+        return self.texts[0] if self.texts else ""
+
+
+class ComposePredictor(Predictor):
+    """A model with its encoding. An item to predict for is a :class:`Composition`, whose text is not read."""
+
+    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "samples", "scores"})
+    formats: ClassVar[tuple[str, ...]] = ("text", "tsv", "jsonl")
+
+    def __init__(self, config: ComposeConfig, encoding: ComposeEncoding, model: EncoderDecoder) -> None:
+        self.config, self.encoding, self.model = config, encoding, model.eval()
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def predict(self, items: Sequence[Composition], asking: Asking = BEST) -> list[Composed]:
+        """The best texts for each goal and its items, or texts that are drawn."""
+        self.check(asking)
+        generator = torch.Generator().manual_seed(asking.seed)
+        found = write(self.model, self.encoding, items, self._search(asking), generator)
+        composed = []
+        for item, listed in zip(items, found, strict=True):
+            texts = tuple(self.encoding.text(one.ids) for one in listed)
+            mentioned = tuple(tuple(self._mentioned(item, text)) for text in texts)
+            composed.append(Composed(texts, tuple(one.log_prob for one in listed), mentioned, asking))
+        return composed
+
+    def _search(self, asking: Asking) -> SearchLimits:
+        search = self.config.search
+        if asking.samples:
+            limits = {"max_length": search.max_length, "min_length": search.min_length, "no_repeat": search.no_repeat}
+            same = search if isinstance(search, SampleSettings) else SampleSettings.model_validate(limits)
+            return same.model_copy(update={"n": asking.samples})
+        if asking.nbest == 1:
+            return search
+        if isinstance(search, RankingSettings):
+            return search.model_copy(update={"n_best": asking.nbest, "width": max(search.width, asking.nbest)})
+        limits = {"max_length": search.max_length, "min_length": search.min_length, "no_repeat": search.no_repeat}
+        return BeamSettings.model_validate({**limits, "width": max(5, asking.nbest), "n_best": asking.nbest})
+
+    def _mentioned(self, item: Composition, text: str) -> list[bool]:
+        return self.encoding.naming.mentioned(self.encoding.items(item), words_of(text, self.encoding.tokeniser))
+
+    def predict_stream(self, items: Iterable[Composition], asking: Asking = BEST) -> Iterator[Composed]:
+        waiting = iter(items)
+        while block := list(islice(waiting, BLOCK)):
+            yield from self.predict(block, asking)
+
+    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Composition]:
+        return (item for item in read(path, self._data(reading), with_text=False) if item.goal or item.items)
+
+    def items_of_lines(self, lines: Iterator[str]) -> Iterator[Composition]:
+        return (of_line(line, self.config.data) for line in lines if line.strip())
+
+    def _data(self, reading: Reading) -> ComposeData:
+        values = {**self.config.data.model_dump(), "format": reading.format or "auto"}
+        for name in ("encoding", "text_column"):
+            values[name] = getattr(reading, name) or values[name]
+        if values["format"] not in ("auto", "jsonl", "tsv"):
+            raise DataError(f"goals and items are read from jsonl or tsv, not from {values['format']!r}")
+        return ComposeData.model_validate(values)
+
+    # --- a whole file -------------------------------------------------------------------------------------------------
+
+    def examples(self, path: Path, reading: Reading = AS_TRAINED) -> list[Composition]:
+        """The examples of a file that have a text."""
+        found = [example for example in read(path, self._data(reading)) if example.text]
+        if not found:
+            raise DataError(f"{path} has no texts to compare with: every line must have a goal, items and a text")
+        return found
+
+    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+        examples = self.examples(path, reading)
+        total, tokens = nats(self.model, self.encoding, examples)
+        texts = [str(composed) for composed in self.predict(examples)]
+        return report_of(examples, texts, self.encoding, perplexity_of(total, tokens), tokens)
+
+    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+        metric = metric or WRITTEN[0]
+        if metric not in WRITTEN:
+            raise DataError(f"two models of texts are not compared by {metric!r}: {did_you_mean(metric, WRITTEN)}")
+        examples = self.examples(path, reading)
+        measure = measure_of(metric, self.encoding)
+        return Answers(measure, examples, [str(composed) for composed in self.predict(examples)])
+
+    # --- for people ---------------------------------------------------------------------------------------------------
+
+    def describe(self, top: int) -> list[str]:
+        parameters = sum(p.numel() for p in self.model.parameters())
+        naming = self.encoding.naming
+        likely = sorted(naming.telling, key=lambda word: (-naming.shares.get(word, 0), word))[:top]
+        return [
+            f"a model of texts with an agenda, of kind {self.config.model.kind}: {parameters:,} parameters",
+            f"{len(self.encoding.vocabulary):,} words; {len(naming.telling):,} name items, such as {' '.join(likely)}",
+        ]
+
+    def write(self, prediction: Composed, item: Composition, format: str) -> str:
+        rows = list(zip(prediction.texts, prediction.log_probs, prediction.mentioned, strict=True))
+        if format == "jsonl":
+            listed = [
+                {
+                    "text": text,
+                    "log_prob": round(log_prob, 6),
+                    "mentioned": [name for name, there in zip(item.items, told, strict=True) if there],
+                    "left_out": [name for name, there in zip(item.items, told, strict=True) if not there],
+                }
+                for text, log_prob, told in rows
+            ]
+            return json.dumps({"goal": item.goal, "items": list(item.items), "texts": listed}, ensure_ascii=False)
+        lines = []
+        for text, log_prob, _ in rows:
+            fields = [text] if format == "text" else [item.goal, " | ".join(item.items), text]
+            lines.append("\t".join([f"{log_prob:.4f}", *fields] if prediction.asking.scores else fields))
+        return "\n".join(lines)
+
+    def looked(self, item: Composition) -> tuple[list[str], list[str], np.ndarray]:
+        """The items, or the words of the source, and the words of the best text, and a number for each pair: how far
+        the item is ticked off after the word; of a model with attention, how much it looked there."""
+        found = write(self.model, self.encoding, [item], self.config.search, torch.Generator().manual_seed(0))[0]
+        if not found or not found[0].ids:
+            raise DataError(f"nothing is written for {item.goal!r}, so there is nothing to draw")
+        ids = [*found[0].ids, self.encoding.end]
+        source = self.encoding.sources([item]).to(self.model.device)
+        targets = torch.tensor([ids], device=self.model.device)
+        words = self.encoding.vocabulary.tokens(ids)
+        with torch.no_grad():
+            if isinstance(self.model, ChecklistModel):
+                shown = [" ".join(words) for words in self.encoding.shown(item)]
+                if not shown:
+                    raise DataError(f"{item.goal!r} has no items, so that its list is empty")
+                table = self.model.checked(source, targets).ticked[0, :, : len(shown)].T
+                return shown, words, table.cpu().numpy()
+            layers = self.model.attention(source, targets, torch.tensor([len(ids)], device=self.model.device))
+        if not layers:
+            raise DataError("a plain model keeps no list and looks at nothing, so that there is nothing to draw")
+        read = self.encoding.vocabulary.tokens(source.ids[0].tolist())
+        return read, words, layers[-1][0].mean(dim=0).T.cpu().numpy()
+
+    def picture(self, item: Composition, asking: Asking = BEST) -> Picture:
+        """The list over time: items down, the words of the best text across."""
+        from catena.draw.heat import draw_heat
+
+        rows, words, table = self.looked(item)
+        return draw_heat(table, rows, words, numbers=False, row_title="item", column_title="text", title=item.goal)
+
+    def sketch(self, item: Composition, asking: Asking = BEST) -> str:
+        """The same in shades, a row for each item, under the words."""
+        rows, words, table = self.looked(item)
+        most = max(map(width, rows))
+        lines = [f"{item.goal}: {self.encoding.tokeniser.join(words[:-1])}"]
+        for name, values in zip(rows, table.tolist(), strict=True):
+            shades = "".join(SHADES[min(int(value * len(SHADES)), len(SHADES) - 1)] for value in values)
+            lines.append(f"{name}{' ' * (most - width(name))} |{shades}|")
+        return "\n".join(lines)
+
+
+def load_predictor(folder: Path, device: torch.device) -> ComposePredictor:
+    """Read a trained model from a run folder or a checkpoint folder."""
+    checkpoint = open_checkpoint(folder)
+    config = configs.load(ComposeConfig, checkpoint.folder / CONFIG)
+    encoding = load_encoding(checkpoint.folder, config.data.item_words == "telling")
+    model = build_model(config, encoding, [1] * len(encoding.vocabulary))
+    checkpoint.load_into(model)
+    return ComposePredictor(config, encoding, model.to(device))

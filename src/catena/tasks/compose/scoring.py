@@ -1,0 +1,106 @@
+"""How well texts keep to their agendas: coverage, extra items, BLEU, each with intervals and paired tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from catena.data.tokenise import Tokeniser
+from catena.errors import DataError, MissingExtraError
+from catena.metrics.intervals import bootstrap_score_interval
+from catena.metrics.measure import Measure, mean_score, signature
+from catena.metrics.translation import translation_measure
+from catena.registry import did_you_mean
+from catena.tasks.application import Report
+from catena.tasks.compose.encoding import ComposeEncoding
+from catena.tasks.compose.naming import words_of
+from catena.tasks.compose.reading import Composition
+
+WRITTEN = ("coverage", "extra", "bleu")
+"""The scores of written texts."""
+
+
+def measure_of(name: str, encoding: ComposeEncoding) -> Measure:
+    """A score of written texts against examples.
+
+    - ``coverage``: the share of all given items that are mentioned.
+    - ``extra``: how many things that are not given a text mentions, in the mean.
+    - ``bleu``: BLEU of sacrebleu, both sides in lower case, as a number from 0 to 100.
+    """
+    if name == "coverage":
+        return Measure("coverage", _by_example(encoding, _covered), _share)
+    if name == "extra":
+        return Measure("extra", _by_example(encoding, _extra), mean_score)
+    if name == "bleu":
+        bleu = translation_measure("bleu_lowercase")
+        return Measure(bleu.name, lambda right, given: bleu.statistics([r.text for r in right], given), bleu.score)
+    raise DataError(f"written texts have no score {name!r}: {did_you_mean(name, WRITTEN)}")
+
+
+def _by_example(
+    encoding: ComposeEncoding, count: Callable[[ComposeEncoding, Composition, list[str]], tuple[float, float]]
+) -> Callable[..., np.ndarray]:
+    def statistics(right: Sequence[Composition], given: Sequence[str]) -> np.ndarray:
+        rows = [count(encoding, r, words_of(g, encoding.tokeniser)) for r, g in zip(right, given, strict=True)]
+        return np.array(rows, np.float64).reshape(len(rows), 2)
+
+    return statistics
+
+
+def _covered(encoding: ComposeEncoding, example: Composition, text: list[str]) -> tuple[float, float]:
+    found = encoding.naming.mentioned([item for item in encoding.items(example) if item], text)
+    return float(sum(found)), float(len(found))
+
+
+def _share(sums: np.ndarray) -> np.ndarray:
+    """Mentioned of given; nothing is left out where nothing is given."""
+    return np.where(sums[..., 1] > 0, sums[..., 0] / np.maximum(sums[..., 1], 1), 1.0)
+
+
+def _extra(encoding: ComposeEncoding, example: Composition, text: list[str]) -> tuple[float, float]:
+    goal = words_of(example.goal, encoding.tokeniser)
+    return float(len(encoding.naming.extra(encoding.items(example), text, goal))), 1.0
+
+
+def scores_of(examples: Sequence[Composition], texts: Sequence[str], encoding: ComposeEncoding) -> dict[str, float]:
+    """All scores of texts; BLEU is left out where sacrebleu is not installed."""
+    found = {}
+    for name in WRITTEN:
+        try:
+            found[name] = float(measure_of(name, encoding)(examples, texts))
+        except MissingExtraError:
+            continue
+    return found
+
+
+def report_of(
+    examples: Sequence[Composition], texts: Sequence[str], encoding: ComposeEncoding, perplexity: float, tokens: int
+) -> Report:
+    """The scores with their intervals, beside those of the texts that people wrote."""
+    scores, signed = {"perplexity": perplexity}, {"perplexity": f"perplexity|tokens={tokens}"}
+    items = sum(len(example.items) for example in examples)
+    lines = [
+        f"{len(examples):,} texts with {items:,} items",
+        f"perplexity {perplexity:.4f}   {signed['perplexity']}",
+    ]
+    written = [example.text for example in examples]
+    for name, value in scores_of(examples, texts, encoding).items():
+        measure = measure_of(name, encoding)
+        scores[name], signed[name] = value, signature(measure.name, len(examples))
+        between = ""
+        if len(examples) > 1:
+            rows = measure.statistics(examples, texts)
+            interval = bootstrap_score_interval(rows, measure.score, np.random.default_rng(0))
+            between = f" ({interval.low:.4f} to {interval.high:.4f})"
+        theirs = "" if name == "bleu" else f"; of the given texts {float(measure(examples, written)):.4f}"
+        lines.append(f"{name} {value:.4f}{between}{theirs}   {signed[name]}")
+    lines.append(
+        f"words in a text: {_mean_length(texts, encoding.tokeniser):.1f}; in a given one "
+        f"{_mean_length(written, encoding.tokeniser):.1f}"
+    )
+    return Report(scores, signed, tuple(lines))
+
+
+def _mean_length(texts: Sequence[str], tokeniser: Tokeniser) -> float:
+    return float(np.mean([len(tokeniser.tokens(text)) for text in texts]))

@@ -1,0 +1,176 @@
+"""The task as a whole: train, resume, load, predict, evaluate, compare and draw, for every kind of model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from catena import config as configs
+from catena.errors import DataError
+from catena.metrics.significance import paired_bootstrap
+from catena.randomness import Randomness
+from catena.tasks.application import Asking, Reading
+from catena.tasks.compose.application import ComposeApplication
+from catena.tasks.compose.dataset import prepare
+from catena.tasks.compose.predictor import ComposePredictor
+from catena.tasks.compose.reading import Composition
+from catena.tasks.compose.scoring import measure_of, scores_of
+from catena.tasks.compose.settings import ComposeConfig
+from catena.tasks.compose.task import ComposeTask
+from catena.training.report import SilentReporter
+from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
+from tests.tasks.compose.kitchen import kitchen
+
+TEA = Composition("Honey Cake 7", ("2 cups flour", "honey", "3 large eggs, cut into cubes"))
+
+
+@pytest.fixture(scope="module")
+def recipes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return kitchen(tmp_path_factory.mktemp("data") / "kitchen.jsonl", 150)
+
+
+def config(recipes: Path, kind: str = "checklist", **sections: Any) -> ComposeConfig:
+    values: dict[str, Any] = {"machine": {"device": "cpu", "threads": 1}, **sections}
+    values["data"] = {"train": [str(recipes)], "dev_share": 0.1, **sections.get("data", {})}
+    small = {"d": 24, "d_embedding": 16} if kind != "checklist" else {"d": 24, "d_embedding": 16, "scale": 0.5}
+    values["model"] = {"kind": kind, **small, **sections.get("model", {})}
+    values.setdefault("training", {"max_steps": 2, "optimizer": "adam", "learning_rate": 0.01})
+    values.setdefault("search", {"kind": "beam", "width": 2, "max_length": 20})
+    values.setdefault("evaluation", {"texts": 2})
+    values.setdefault("batches", {"batch_size": 16})
+    return configs.parse(ComposeConfig, values)
+
+
+def train(made: ComposeConfig, folder: Path) -> ComposePredictor:
+    ComposeApplication().train(made, folder, SilentReporter())
+    found = ComposeApplication().load(folder, "cpu")
+    assert isinstance(found, ComposePredictor)
+    return found
+
+
+@pytest.fixture(scope="module")
+def learnt(recipes: Path, tmp_path_factory: pytest.TempPathFactory) -> ComposePredictor:
+    """A model that has learnt its kitchen."""
+    training = {"max_steps": 60, "eval_every": 60, "optimizer": "adam", "learning_rate": 0.03}
+    made = config(
+        recipes,
+        training=training,
+        model={"d_embedding": 24, "dropout_input": 0.0, "dropout_output": 0.0},
+        evaluation={"texts": 0},
+        batches={"batch_size": 70},
+    )
+    return train(made, tmp_path_factory.mktemp("runs") / "learnt")
+
+
+@pytest.mark.parametrize("kind", ["checklist", "attention", "plain"])
+def test_every_kind_is_trained_loaded_and_asked(kind: str, recipes: Path, tmp_path: Path) -> None:
+    model = train(config(recipes, kind), tmp_path / "run")
+    composed = model.predict([TEA, Composition("Soup", ())])
+    assert len(composed) == 2
+    assert str(composed[0])
+    assert kind in model.describe(3)[0]
+    assert ComposeApplication().load(tmp_path / "run", "cpu").predict([TEA])[0].texts == composed[0].texts
+    if kind == "plain":
+        with pytest.raises(DataError, match="a plain model keeps no list"):
+            model.sketch(TEA)
+    else:
+        assert "<svg" in str(model.picture(TEA).svg)
+
+
+def test_killed_anywhere_it_ends_the_same(recipes: Path, tmp_path: Path) -> None:
+    training = {"max_steps": 4, "eval_every": 2, "optimizer": "adam", "learning_rate": 0.01}
+    made = config(recipes, training=training)
+    data, device = prepare(made), torch.device("cpu")
+
+    def make_task() -> ComposeTask:
+        return ComposeApplication().task(made, data, device, Randomness(SEED))
+
+    killed_anywhere_ends_the_same(make_task, made.training, tmp_path, kills=[3])
+
+
+class TestLearnt:
+    def test_it_mentions_what_is_on_the_list(self, learnt: ComposePredictor) -> None:
+        composed = learnt.predict([TEA])[0]
+        assert sum(composed.mentioned[0]) >= 2
+        assert str(composed).endswith("serve cake.")
+
+    def test_the_list_is_drawn(self, learnt: ComposePredictor) -> None:
+        rows, words, table = learnt.looked(TEA)
+        assert rows == ["flour", "honey", "eggs"]
+        assert words[-1] == "</s>"
+        assert table.shape == (3, len(words))
+        assert (np.diff(table, axis=1) >= -1e-6).all()
+        assert table[:, -1].mean() > 0.5
+        sketch = learnt.sketch(TEA).splitlines()
+        assert sketch[1].startswith("flour |")
+        with pytest.raises(DataError, match="has no items"):
+            learnt.picture(Composition("Soup", ()))
+
+    def test_a_file_is_scored(self, learnt: ComposePredictor, recipes: Path) -> None:
+        report = learnt.evaluate(recipes)
+        assert set(report.scores) == {"perplexity", "coverage", "extra", "bleu"}
+        assert report.scores["coverage"] > 0.8
+        assert report.scores["perplexity"] < 3
+        assert report.signatures["coverage"] == "coverage|n=150"
+        assert any("of the given texts 1.0000" in line for line in report.lines)
+
+    def test_two_models_are_compared(self, learnt: ComposePredictor, recipes: Path, tmp_path: Path) -> None:
+        other = train(config(recipes, "plain"), tmp_path / "plain")
+        one, two = (model.answers(recipes, "coverage") for model in (learnt, other))
+        assert one.right == two.right
+        first, second = (one.measure.statistics(a.right, a.given) for a in (one, two))
+        found = paired_bootstrap(first, second, one.measure.score, np.random.default_rng(0), resamples=200)
+        assert found.interval.low > 0.1
+        with pytest.raises(DataError, match="are not compared by 'accuracy'"):
+            learnt.answers(recipes, "accuracy")
+
+    def test_predictions_are_written(self, learnt: ComposePredictor) -> None:
+        composed = learnt.predict([TEA], Asking(nbest=3, scores=True))[0]
+        assert len(composed.texts) == 3
+        assert list(composed.log_probs) == sorted(composed.log_probs, reverse=True)
+        row = json.loads(learnt.write(composed, TEA, "jsonl"))
+        assert row["goal"] == TEA.goal
+        told = row["texts"][0]
+        assert sorted(told["mentioned"] + told["left_out"]) == sorted(TEA.items)
+        assert [item in told["mentioned"] for item in TEA.items] == list(composed.mentioned[0])
+        lines = learnt.write(composed, TEA, "tsv").splitlines()
+        assert lines[0].split("\t")[1:3] == [TEA.goal, " | ".join(TEA.items)]
+        drawn = learnt.predict([TEA], Asking(samples=4, seed=1))[0]
+        assert len(drawn.texts) == 4
+        assert learnt.predict([TEA], Asking(samples=4, seed=1))[0].texts == drawn.texts
+
+    def test_inputs_of_files_and_lines(self, learnt: ComposePredictor, tmp_path: Path) -> None:
+        path = tmp_path / "in.tsv"
+        path.write_text("Honey Cake\thoney | flour\n\nSoup\trice\n", encoding="utf-8")
+        items = list(learnt.read_inputs(path))
+        assert [item.goal for item in items] == ["Honey Cake", "Soup"]
+        assert len(list(learnt.predict_stream(iter(items)))) == 2
+        assert next(learnt.items_of_lines(iter(["", "Soup\trice"]))).items == ("rice",)
+        with pytest.raises(DataError, match="read from jsonl or tsv"):
+            list(learnt.read_inputs(path, Reading(format="conllu")))
+        (tmp_path / "no.tsv").write_text("a\tb\t\n", encoding="utf-8")
+        with pytest.raises(DataError, match="has no texts to compare with"):
+            learnt.evaluate(tmp_path / "no.tsv")
+
+
+class TestScores:
+    def test_by_hand(self, recipes: Path) -> None:
+        encoding = prepare(config(recipes)).encoding
+        rows = [
+            Composition("Cake", ("2 cups flour", "3 large eggs"), "Add the flour and eggs."),
+            Composition("Soup", ("rice",), "Add the rice."),
+        ]
+        texts = ["add the egg to the sugar.", "add the milk and the honey."]
+        found = scores_of(rows, texts, encoding)
+        assert found["coverage"] == pytest.approx(1 / 3)
+        assert found["extra"] == pytest.approx(3 / 2)
+        assert 0 < found["bleu"] < 50
+        assert measure_of("coverage", encoding)([Composition("a", (), "b")], ["c"]) == 1
+        assert scores_of(rows, [row.text for row in rows], encoding)["bleu"] == pytest.approx(100)
+        with pytest.raises(DataError, match="have no score 'blue'"):
+            measure_of("blue", encoding)

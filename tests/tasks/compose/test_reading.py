@@ -1,0 +1,172 @@
+"""Goals, agendas and texts from files, and what names an item."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catena.data.settings import WordTokens
+from catena.data.tokenise import build_tokeniser
+from catena.errors import CheckpointError, ConfigError, DataError, FormatError
+from catena.tasks.compose.dataset import prepare
+from catena.tasks.compose.naming import Naming, folded, words_of
+from catena.tasks.compose.reading import Composition, of_line, read
+from catena.tasks.compose.settings import ComposeConfig, ComposeData
+from tests.tasks.compose.kitchen import kitchen
+
+DATA = ComposeData()
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def bare(example: Composition) -> tuple[str, tuple[str, ...], str]:
+    return example.goal, example.items, example.text
+
+
+class TestReading:
+    def test_json_lines_by_common_names_and_by_given_ones(self, tmp_path: Path) -> None:
+        path = written(
+            tmp_path / "a.jsonl",
+            '{"title": "Tea", "ingredients": ["1 cup water", "tea"], "steps": ["Boil.", "Pour."]}\n',
+        )
+        found = list(read(path, DATA))
+        assert bare(found[0]) == ("Tea", ("1 cup water", "tea"), "Boil. Pour.")
+        assert str(found[0].place) == f"{path}:1"
+        path = written(tmp_path / "b.jsonl", '{"x": "Tea", "y": "water | tea ", "z": "Boil."}\n')
+        named = ComposeData(goal_column="x", items_column="y", text_column="z")
+        assert bare(next(iter(read(path, named)))) == ("Tea", ("water", "tea"), "Boil.")
+
+    def test_lines_with_tabs_with_and_without_names_of_columns(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "a.tsv", "goal\titems\ttext\nTea\twater | tea\tBoil it.\n\nEmpty\t\tNothing.\n")
+        assert [bare(e) for e in read(path, DATA)] == [
+            ("Tea", ("water", "tea"), "Boil it."),
+            ("", (), ""),
+            ("Empty", (), "Nothing."),
+        ]
+
+    def test_what_is_typed(self) -> None:
+        assert bare(of_line("Tea\twater | tea", DATA)) == ("Tea", ("water", "tea"), "")
+        assert bare(of_line('{"title": "Tea", "items": []}', DATA)) == ("Tea", (), "")
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("Tea\twater\n", r"a\.x:1 .*has 2 tab-separated fields.*goal<TAB>item \| item<TAB>text"),
+            ('{"title": "Tea", "text": "Boil."}\n', r"a\.x:1 has none of the keys items, .*data\.items_column"),
+            ('{"title": "Tea"\n', r"a\.x:1 .*is not JSON"),
+            ('{"title": "a", "items": [], "text": "b"}\n[1]\n', r"a\.x:2 .*is a JSON list, not an object"),
+        ],
+    )
+    def test_what_is_wrong_is_said_with_its_place(self, tmp_path: Path, text: str, said: str) -> None:
+        with pytest.raises(FormatError, match=said):
+            list(read(written(tmp_path / "a.x", text), DATA))
+
+    def test_a_key_that_is_named_and_missing(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "a.jsonl", '{"title": "Tea", "items": [], "text": "b"}\n')
+        with pytest.raises(FormatError, match="has no key 'dish', but 'title', 'items', 'text'"):
+            list(read(path, ComposeData(goal_column="dish")))
+
+
+class TestNaming:
+    def test_plurals_are_folded(self) -> None:
+        for one, many in [("tomato", "Tomatoes"), ("berry", "berries"), ("olive", "olives"), ("egg", "eggs")]:
+            assert folded(one) == folded(many)
+        assert folded("glass") == "glass"
+        assert folded("rice") != folded("rye")
+
+    def test_telling_words_are_learnt(self) -> None:
+        examples = [
+            ([["cups", "flour"], ["large", "eggs"]], ["mix", "flour", "in", "a", "large", "bowl", "with", "an", "egg"]),
+            ([["cups", "sugar"]], ["melt", "sugar", "in", "a", "large", "pan"]),
+            ([["cups", "rice"], ["large", "egg"]], ["boil", "rice", "in", "a", "large", "pot", "and", "add", "eggs"]),
+            ([["flour"]], ["sift", "flour", "into", "a", "large", "bowl"]),
+        ]
+        naming = Naming.learn(examples)
+        assert naming.telling == {"flour", "egg", "sugar", folded("rice")}
+        assert naming.shares["cup"] == pytest.approx(0.5 / 4)
+        assert naming.names(["cups", "flour"]) == ["flour"]
+        assert naming.names(["cups", "saffron"]) == ["saffron"]
+        assert naming.names(["large", "cups"]) == ["large"]
+        assert naming.names([]) == []
+        listed = [["cups", "flour"], ["large", "eggs"]]
+        assert naming.mentioned(listed, ["add", "one", "egg"]) == [False, True]
+        assert naming.extra(listed, ["flour", "with", "sugar", "and", "rice"], ["Rice"]) == {"sugar"}
+
+    def test_it_is_saved_and_loaded(self, tmp_path: Path) -> None:
+        naming = Naming({"egg": 0.75, "cup": 0.1}, frozenset({"egg"}))
+        naming.save(tmp_path)
+        assert Naming.load(tmp_path) == naming
+        (tmp_path / "names.json").write_text("{}", encoding="utf-8")
+        with pytest.raises(CheckpointError, match=r"names\.json does not say what names an item"):
+            Naming.load(tmp_path)
+
+    def test_words_are_those_with_letters(self) -> None:
+        assert words_of("2 (8 ounce) cups, Flour!", build_tokeniser(WordTokens(lowercase=True))) == [
+            "ounce",
+            "cups",
+            "flour",
+        ]
+
+
+class TestDataset:
+    def config(self, path: Path, **data: object) -> ComposeConfig:
+        return ComposeConfig.model_validate({"data": {"train": [str(path)], **data}})
+
+    def test_parts_do_not_depend_on_the_seed_and_share_no_goal(self, tmp_path: Path) -> None:
+        path = kitchen(tmp_path / "k.jsonl", 120)
+        one = prepare(self.config(path, dev_share=0.2, test_share=0.1))
+        two = prepare(self.config(path, dev_share=0.2, test_share=0.1).model_copy(update={"seed": 5}))
+        assert one.parts == two.parts
+        sizes = {name: len(part) for name, part in one.parts.items()}
+        assert sum(sizes.values()) == 120
+        assert 10 < sizes["dev"] < 40
+        assert 3 < sizes["test"] < 25
+        goals = [{example.goal.lower() for example in part} for part in one.parts.values()]
+        assert sum(map(len, goals)) == len(set().union(*goals))
+
+    def test_the_model_is_given_names_or_all_words(self, tmp_path: Path) -> None:
+        path = kitchen(tmp_path / "k.jsonl", 80)
+        example = Composition("Rice Soup", ("3 large eggs, cut into cubes", "2 cups rice"))
+        telling = prepare(self.config(path)).encoding
+        assert telling.shown(example) == [["eggs"], ["rice"]]
+        ids = telling.source(example)
+        assert telling.vocabulary.tokens(ids) == ["rice", "soup", "<item>", "eggs", "<item>", "rice"]
+        everything = prepare(self.config(path, item_words="all")).encoding
+        assert everything.shown(example)[1] == ["cups", "rice"]
+        names = telling.names()
+        assert names[telling.vocabulary.ids(["eggs"])[0]] >= 0
+        assert names[telling.item] == names[1] == names[telling.vocabulary.ids(["."])[0]] == -1
+
+    def test_what_cannot_be_used_is_counted(self, tmp_path: Path) -> None:
+        lines = ["a\tb\tc d", "a\tb\t", "\t\tc", "g\th\t" + "long " * 9, "i\tj\tk", "e\tf\tg"]
+        data = prepare(self.config(written(tmp_path / "a.tsv", "\n".join(lines) + "\n"), max_length=6))
+        assert data.lines[0].startswith("read 6; used 3; dropped 3 (1 longer than max_length=6, 1 without a goal")
+        cut = prepare(self.config(tmp_path / "a.tsv", max_length=6, too_long="cut"))
+        assert max(len(ids) for ids in cut.ids("train", 6)[1]) <= 7
+
+    def test_a_file_without_texts_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="there are no texts in train: read 1; used 0"):
+            prepare(self.config(written(tmp_path / "a.tsv", "a\tb\t\n")))
+        with pytest.raises(DataError, match="nothing to train on"):
+            prepare(ComposeConfig())
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("values", "said"),
+        [
+            ({"data": {"dev_share": 0.5, "test_share": 0.5}}, "make their sum less than 1"),
+            ({"data": {"folds": 3}}, "leave it out"),
+            ({"training": {"metric": "accuracy"}}, "is no score of such a model"),
+            ({"training": {"metric": "bleu"}, "evaluation": {"texts": 0}}, "set evaluation.texts above 0"),
+            ({"training": {"metric": "extra"}}, "would be best for empty texts"),
+            ({"model": {"kind": "attention", "attention": "none"}}, "choose plain"),
+        ],
+    )
+    def test_what_does_not_fit_is_said(self, values: dict[str, object], said: str) -> None:
+        with pytest.raises((ConfigError, ValueError), match=said):
+            ComposeConfig.model_validate(values)
