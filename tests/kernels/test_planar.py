@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import combinations, permutations
+from itertools import combinations, pairwise, permutations
 from math import dist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,18 +85,18 @@ def test_hulls_of_scattered_points() -> None:
         check_hull(points, found)
 
 
-def in_circle(a: Fraction, b: Fraction, c: Fraction, p: Fraction) -> Fraction:
+def in_circle(a: Any, b: Any, c: Any, p: Any) -> Fraction:
     """Above 0 where p lies inside the circle through a, b, c."""
-    rows = [[Fraction(q[i]) - Fraction(p[i]) for i in range(2)] for q in (a, b, c)]  # type: ignore[index]
+    rows = [[Fraction(q[i]) - Fraction(p[i]) for i in range(2)] for q in (a, b, c)]
     (ax, ay), (bx, by), (cx, cy) = rows
     az, bz, cz = (x * x + y * y for x, y in rows)
     det = ax * (by * cz - bz * cy) - ay * (bx * cz - bz * cx) + az * (bx * cy - by * cx)
-    return det if turn(a, b, c) > 0 else -det  # type: ignore[arg-type]
+    return det if turn(a, b, c) > 0 else -det
 
 
 def area(points: Points, ring: list[int]) -> Fraction:
     first = points[ring[0]]
-    return sum((turn(first, points[a], points[b]) for a, b in zip(ring, ring[1:], strict=False)), Fraction(0))
+    return sum((turn(first, points[a], points[b]) for a, b in pairwise(ring)), Fraction(0))
 
 
 @settings(max_examples=40, deadline=None)
@@ -111,7 +112,7 @@ def test_triangles_have_empty_circles_and_fill_the_hull(sets: list[Points]) -> N
             corners = [points[k] for k in (a, b, c)]
             assert corners == sorted(corners)
             covered += abs(turn(*corners))
-            assert not any(in_circle(*corners, p) > 0 for p in points)  # type: ignore[arg-type]
+            assert not any(in_circle(*corners, p) > 0 for p in points)
         assert covered == area(points, hull), "they do not overlap, and leave no hole"
         ranks = sorted(range(len(points)), key=lambda k: (points[k], k))
         order = [tuple(ranks.index(k) for k in triple) for triple in triples]
@@ -124,7 +125,7 @@ def test_triangles_of_scattered_points() -> None:
         wanted = {
             frozenset(three)
             for three in combinations(range(8), 3)
-            if not any(in_circle(*(points[k] for k in three), p) > 0 for p in points)  # type: ignore[arg-type]
+            if not any(in_circle(*[points[k] for k in three], p) > 0 for p in points)
         }
         assert {frozenset(found[i : i + 3]) for i in range(0, len(found), 3)} == wanted
 

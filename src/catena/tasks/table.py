@@ -100,12 +100,43 @@ TASKS.register("transduce")(
     )
 )
 
+TASKS.register("translate")(
+    Entry(
+        name="translate",
+        summary="sentences into sentences: translations, summaries",
+        settings="catena.tasks.translate.settings:TranslateConfig",
+        application="catena.tasks.translate.application:TranslateApplication",
+        formats=(),
+    )
+)
+
+TASKS.register("point")(
+    Entry(
+        name="point",
+        summary="positions of the input: sorting, hulls, triangles, round trips, or what your files have",
+        settings="catena.tasks.point.settings:PointConfig",
+        application="catena.tasks.point.application:PointApplication",
+        formats=(),
+    )
+)
+
 TASKS.register("compose")(
     Entry(
         name="compose",
         summary="texts from a title and a list of what they must mention, such as recipes",
         settings="catena.tasks.compose.settings:ComposeConfig",
         application="catena.tasks.compose.application:ComposeApplication",
+        formats=(),
+    )
+)
+
+
+TASKS.register("converse")(
+    Entry(
+        name="converse",
+        summary="responses in a conversation: chosen from many, or written",
+        settings="catena.tasks.converse.settings:ConverseConfig",
+        application="catena.tasks.converse.application:ConverseApplication",
         formats=(),
     )
 )

@@ -1,0 +1,271 @@
+"""Sets of points as padded arrays: read from files, or made by the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from catena.data.reading import Tally
+from catena.errors import DataError, FormatError
+from catena.metrics.points import Pointed
+from catena.randomness import Randomness
+from catena.seq2seq.pointing import END, allowed
+from catena.tasks.point.items import Item, Kind, read_items
+from catena.tasks.point.problems import PROBLEMS, draw
+from catena.tasks.point.settings import PointConfig, PointData
+
+UNKNOWN, FIRST_TOKEN = 1, 2
+"""Ids of tokens: 0 is padding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sets:
+    """Padded sets and what to point at. Ids of targets are those of the network, the end among them."""
+
+    values: Float[np.ndarray, "n s f"] | Int[np.ndarray, "n s"]
+    sizes: Int[np.ndarray, " n"]
+    targets: Int[np.ndarray, "n t"]
+    lengths: Int[np.ndarray, " n"]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def things(self, row: int) -> list[object]:
+        """The points of a set as tuples, or its ids."""
+        real = self.values[row, : self.sizes[row]]
+        return [tuple(point) for point in real.tolist()] if real.ndim == 2 else real.tolist()
+
+    def pointed(self, row: int) -> Pointed:
+        """A set with its target."""
+        return Pointed(self.things(row), tuple((self.targets[row, : self.lengths[row] - 1] - 1).tolist()))
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How things become numbers, as it is kept with a model.
+
+    Args:
+        problem: of :data:`PROBLEMS`. Sets of all but ``own`` are moved and scaled into the unit square, on which their
+            answers do not depend.
+        tokens: the tokens known, the first with id 2; None for points.
+        n_features: numbers of a point.
+        longest: positions of the longest target seen.
+    """
+
+    problem: str
+    tokens: tuple[str, ...] | None
+    n_features: int
+    longest: int
+
+    @property
+    def kind(self) -> Kind:
+        return "points" if self.tokens is None else "tokens"
+
+    def encode(self, items: Sequence[Item], solve: bool = True) -> Sets:
+        """Items as arrays; with ``solve``, those without a target get the exact one where the problem has it. The
+        others have the end alone."""
+        sizes = np.array([len(item.things) for item in items], np.int64)
+        s = max(1, int(sizes.max(initial=0)))
+        for item in items:
+            self._check(item)
+        if self.tokens is not None:
+            ids = {token: number for number, token in enumerate(self.tokens, start=FIRST_TOKEN)}
+            values: np.ndarray = np.zeros((len(items), s), np.int64)
+            for row, item in zip(values, items, strict=True):
+                row[: len(item.things)] = [ids.get(token, UNKNOWN) for token in item.things]
+        else:
+            values = np.zeros((len(items), s, self.n_features))
+            for row, item in zip(values, items, strict=True):
+                row[: len(item.things)] = item.things
+            values = values if self.problem == "own" else to_unit(values, sizes)
+        return Sets(values, sizes, *self._targets(items, values, sizes, solve))
+
+    def _check(self, item: Item) -> None:
+        if item.kind != self.kind and item.things:
+            raise FormatError(f"{item.place} has {item.kind}, and the model was made for {self.kind}")
+        if self.tokens is None and item.things and len(item.things[0]) != self.n_features:
+            raise FormatError(
+                f"{item.place} has points of {len(item.things[0])} numbers, and the model was made for "
+                f"{self.n_features}"
+            )
+
+    def _targets(
+        self, items: Sequence[Item], values: np.ndarray, sizes: np.ndarray, solve: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        wanted: list[Sequence[int]] = [item.target or () for item in items]
+        missing = [i for i, item in enumerate(items) if item.target is None]
+        solver = PROBLEMS[self.problem].solve
+        if missing and solver is not None and solve:
+            found, lengths = solver(values[missing], sizes[missing])
+            for i, row, length in zip(missing, found.tolist(), lengths.tolist(), strict=True):
+                wanted[i] = row[:length]
+        if PROBLEMS[self.problem].rule == "ring":
+            wanted = [closed(target) for target in wanted]
+        return ended(wanted)
+
+
+def to_unit(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n s f"]:
+    """Each set moved and scaled so that the longer side of its box goes from 0 to 1."""
+    inside = np.arange(points.shape[1])[None, :, None] < sizes[:, None, None]
+    low = np.where(inside, points, np.inf).min(axis=1, keepdims=True)
+    high = np.where(inside, points, -np.inf).max(axis=1, keepdims=True)
+    span = np.where(inside.any(axis=1, keepdims=True), high - np.where(np.isinf(low), 0.0, low), 1.0)
+    span = span.max(axis=2, keepdims=True)
+    return np.where(inside, (points - low) / np.where(span > 0, span, 1.0), 0.0)
+
+
+def closed(target: Sequence[int]) -> Sequence[int]:
+    """A ring with the return to its first position."""
+    whole = len(target) > 1 and target[0] == target[-1]
+    return target if whole or not target else [*target, target[0]]
+
+
+def ended(wanted: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Positions as ids, each target with its end."""
+    lengths = np.array([len(target) + 1 for target in wanted], np.int64)
+    targets = np.full((len(wanted), int(lengths.max(initial=1))), END, np.int64)
+    for row, target in zip(targets, wanted, strict=True):
+        row[: len(target)] = np.array(target, np.int64) + 1
+    return targets, lengths
+
+
+def made(data: PointData, n: int, generator: np.random.Generator) -> Sets:
+    """``n`` sets of a problem with their answers."""
+    low = data.size if data.least is None else data.least
+    points, sizes = draw(data.problem, n, (low, data.size), data.values, generator)
+    values = to_unit(points, sizes)
+    solve = PROBLEMS[data.problem].solve
+    assert solve is not None
+    found, lengths = solve(values, sizes)
+    targets = np.where(np.arange(found.shape[1] + 1) < lengths[:, None], np.pad(found, ((0, 0), (0, 1))) + 1, END)
+    return Sets(values, sizes, targets[:, : int(lengths.max(initial=0)) + 1], lengths + 1)
+
+
+@dataclass(eq=False)
+class Dataset:
+    """What is trained on (None where it is made batch by batch), what chooses, and what is scored at the end."""
+
+    encoding: Encoding
+    rule: str
+    train: Sets | None
+    dev: Sets
+    test: Sets | None
+    tally: Tally
+    lines: list[str] = field(default_factory=list)
+
+
+def rule_of(data: PointData) -> str:
+    """What may be pointed at."""
+    return PROBLEMS[data.problem].rule if data.rule == "auto" else data.rule
+
+
+def prepare(config: PointConfig, randomness: Randomness, old: Encoding | None = None) -> Dataset:
+    """Read the files, or make the sets that choose and score."""
+    data, tally = config.data, Tally()
+    if not data.train:
+        return _made_dataset(data, randomness)
+    items = [item for path in data.train for item in _usable(Path(path), data, tally)]
+    if not items:
+        raise DataError(f"there is nothing to train on: {tally.counts(0).sentence('')}")
+    encoding = old or _encoding_of(data.problem, items)
+    held = [list(_usable(Path(path), data, tally)) if path else [] for path in (data.dev, data.test)]
+    if data.dev is None:
+        if len(items) < 2:
+            raise DataError("there is one set alone, and one must be held out to choose by: give more, or a dev file")
+        order = randomness.numpy("split").permutation(len(items))
+        n_dev = min(len(items) - 1, max(1, round(len(items) * data.dev_share)))
+        held[0] = [items[i] for i in sorted(order[:n_dev].tolist())]
+        items = [items[i] for i in sorted(order[n_dev:].tolist())]
+    rule, parts = rule_of(data), {"train": items, "dev": held[0], "test": held[1]}
+    sets = {name: checked(encoding.encode(part), part, rule) for name, part in parts.items() if part}
+    if "dev" not in sets:
+        raise DataError(f"there are no sets in dev: {data.dev} has none that can be used")
+    lines = [tally.counts(sum(map(len, parts.values()))).sentence()]
+    lines += [
+        f"{name}: {len(part):,} sets of up to {part.values.shape[1]} {encoding.kind}" for name, part in sets.items()
+    ]
+    return Dataset(encoding, rule, sets["train"], sets["dev"], sets.get("test"), tally, lines)
+
+
+def _made_dataset(data: PointData, randomness: Randomness) -> Dataset:
+    if data.problem == "own":
+        raise DataError(
+            "there is nothing to train on: name a file of points and targets, or a problem that data is made for, such "
+            "as --data.problem sort"
+        )
+    if data.dev is not None or data.test is not None:
+        raise DataError("data.dev and data.test go with files to train on: leave them out, or name such files")
+    problem = PROBLEMS[data.problem]
+    dev = made(data, data.n_dev, randomness.numpy("dev"))
+    test = made(data, data.n_test, randomness.numpy("test")) if data.n_test else None
+    fixed = None if data.fresh else made(data, data.n_train, randomness.numpy("problems-1"))
+    encoding = Encoding(data.problem, None, problem.n_features, dev.targets.shape[1] - 1)
+    size = f"{data.size}" if data.least is None else f"{data.least} to {data.size}"
+    what = "new ones in each epoch" if data.fresh else "the same in each epoch"
+    lines = [f"made: {data.n_train:,} sets of {size} points, {what}; dev {data.n_dev:,}, test {data.n_test:,}"]
+    return Dataset(encoding, rule_of(data), fixed, dev, test, Tally(), lines)
+
+
+def _usable(path: Path, data: PointData, tally: Tally) -> Iterable[Item]:
+    """The items of a file that can be trained on."""
+    solvable = PROBLEMS[data.problem].solve is not None
+    kind: Kind | None = None
+    for item in read_items(path, data.encoding):
+        tally.saw()
+        if not item.things:
+            tally.drop("without points", item.place, "")
+            continue
+        kind = kind or item.kind
+        if item.kind != kind:
+            raise FormatError(f"{item.place} has {item.kind}, and the lines before it have {kind}")
+        if item.target is None and not solvable:
+            raise FormatError(f"{item.place} has no target: add one, or name the problem, such as --data.problem sort")
+        if len(item.things) > data.max_length:
+            tally.drop(f"longer than max_length={data.max_length}", item.place, item.text())
+        else:
+            yield item
+
+
+def _encoding_of(problem: str, items: Sequence[Item]) -> Encoding:
+    longest = max(len(item.target or item.things) for item in items)
+    if items[0].kind == "tokens":
+        if PROBLEMS[problem].n_features:
+            raise DataError(f"data.problem = {problem!r} is of points, and {items[0].place} has tokens: leave it out")
+        tokens = dict.fromkeys(token for item in items for token in item.things)
+        return Encoding(problem, tuple(tokens), 0, longest)
+    n, wanted = len(items[0].things[0]), PROBLEMS[problem].n_features
+    if wanted and n != wanted:
+        raise DataError(
+            f"data.problem = {problem!r} is of points with {wanted} number{'s' if wanted > 1 else ''}, and "
+            f"{items[0].place} has {n}"
+        )
+    return Encoding(problem, None, n, longest)
+
+
+def checked(sets: Sets, items: Sequence[Item], rule: str) -> Sets:
+    """The sets, if every target is one that the rule allows."""
+    beyond = sets.targets.max(axis=1, initial=0) > sets.sizes
+    for i in np.flatnonzero(beyond)[:1].tolist():
+        raise FormatError(
+            f"{items[i].place} has a target with position {int(sets.targets[i].max()) - 1}, and there are "
+            f"{sets.sizes[i]} {items[i].kind}: positions count from 0"
+        )
+    for low in range(0, len(sets), 512):
+        part = slice(low, low + 512)
+        targets = torch.from_numpy(sets.targets[part])
+        real = torch.arange(sets.values.shape[1]) < torch.from_numpy(sets.sizes[part])[:, None]
+        may = allowed(rule, targets[:, :-1], real).gather(2, targets[..., None])[..., 0]
+        may |= torch.arange(targets.shape[1]) >= torch.from_numpy(sets.lengths[part])[:, None]
+        for i, step in (~may).nonzero()[:1].tolist():
+            target = (sets.targets[low + i, : sets.lengths[low + i] - 1] - 1).tolist()
+            what = f"position {target[step]}" if step < len(target) else "the end"
+            raise FormatError(
+                f"{items[low + i].place} has the target {target}, in which {what} cannot come at place {step} by the "
+                f"rule {rule!r}: put it right, or choose another data.rule"
+            )
+    return sets

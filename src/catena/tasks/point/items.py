@@ -1,0 +1,140 @@
+"""Lines of files as sets of points or tokens, with the positions to point at where they are given."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from catena.data.examples import Place
+from catena.data.files import bad_line, open_text
+from catena.errors import DataError
+
+Kind = Literal["points", "tokens"]
+CURE = (
+    'A line is an object such as {"points": [[0.5, 0.25], [0.1, 0.9]], "target": [1, 0]}, with "tokens" in place of '
+    '"points" for words, or points, a tab and positions, such as 0.5,0.25 0.1,0.9<TAB>1 0. Positions count from 0.'
+)
+
+
+GIVEN = Place("given", 1)
+"""The place of what comes from no file."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """Points, each a tuple of numbers, or tokens; and the positions to point at, None where they are not given."""
+
+    things: tuple[Any, ...]
+    target: tuple[int, ...] | None = None
+    place: Place = GIVEN
+
+    @property
+    def kind(self) -> Kind:
+        return "tokens" if any(isinstance(thing, str) for thing in self.things) else "points"
+
+    def text(self) -> str:
+        """The points or tokens as one field of a line."""
+        if self.kind == "tokens":
+            return " ".join(self.things)
+        return " ".join(",".join(f"{x:.10g}" for x in point) for point in self.things)
+
+
+def read_items(path: Path, encoding: str | None = None, kind: Kind | None = None) -> Iterator[Item]:
+    """The items of a file; blank lines are items without points."""
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            yield parse(line, Place(str(path), number), kind)
+
+
+def parse(line: str, place: Place, kind: Kind | None = None) -> Item:
+    """One line. Fields of numbers alone are points unless ``kind`` says that they are tokens."""
+    try:
+        return _object(line, place) if line.lstrip().startswith("{") else _fields(line, place, kind)
+    except ValueError as error:
+        raise bad_line(place.file, place.line, line, str(error), CURE) from None
+
+
+def _object(line: str, place: Place) -> Item:
+    try:
+        thing = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"is not JSON ({error})") from None
+    if "tokens" in thing:
+        things: tuple[Any, ...] = tuple(map(str, _list(thing["tokens"], "tokens")))
+    elif "points" in thing:
+        things = points_of(_list(thing["points"], "points"))
+    else:
+        raise ValueError('has neither "points" nor "tokens"')
+    target = thing.get("target")
+    return Item(things, None if target is None else _positions(_list(target, "target")), place)
+
+
+def _list(value: Any, key: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"has {key!r} that is no list")
+    return value
+
+
+def _fields(line: str, place: Place, kind: Kind | None) -> Item:
+    things, tab, target = line.partition("\t")
+    if "\t" in target:
+        raise ValueError("has more than one tab")
+    pieces = things.split()
+    positions = _positions(target.split()) if tab else None
+    if kind == "tokens" or (kind is None and not all(map(_is_point, pieces))):
+        return Item(tuple(pieces), positions, place)
+    return Item(points_of([piece.split(",") for piece in pieces]), positions, place)
+
+
+def _is_point(piece: str) -> bool:
+    try:
+        return bool([float(x) for x in piece.split(",")])
+    except ValueError:
+        return False
+
+
+def points_of(values: Sequence[Any]) -> tuple[tuple[float, ...], ...]:
+    """Points as tuples of numbers, all of one size; a number by itself is a point of one."""
+    found: list[tuple[float, ...]] = []
+    for value in values:
+        try:
+            point = tuple(float(x) for x in value) if isinstance(value, (list, tuple)) else (float(value),)
+        except (TypeError, ValueError):
+            raise ValueError(f"has a point that is no list of numbers: {value!r}") from None
+        if not point or not all(map(math.isfinite, point)):
+            raise ValueError(f"has a point that is not finite: {value!r}" if point else "has a point without numbers")
+        if found and len(point) != len(found[0]):
+            raise ValueError(f"has points of {len(found[0])} and of {len(point)} numbers")
+        found.append(point)
+    return tuple(found)
+
+
+def _positions(values: Sequence[Any]) -> tuple[int, ...]:
+    found = []
+    for value in values:
+        try:
+            position = int(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"has a target with {value!r}, which is no position") from None
+        if isinstance(value, (bool, float)) or position < 0:
+            raise ValueError(f"has a target with {value!r}, which is no position")
+        found.append(position)
+    return tuple(found)
+
+
+def as_item(given: Any, kind: Kind) -> Item:
+    """What a person gives to ``predict``: an item, a line, or a list of points or tokens."""
+    if isinstance(given, Item):
+        return given
+    if isinstance(given, str):
+        return parse(given, GIVEN, kind)
+    if kind == "tokens":
+        return Item(tuple(map(str, given)))
+    try:
+        return Item(points_of([tuple(point) if hasattr(point, "__iter__") else point for point in given]))
+    except ValueError as error:
+        raise DataError(f"what was given {error}. {CURE}") from None

@@ -1,0 +1,176 @@
+"""A trained pointer network that is ready to be asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+
+from catena import config as configs
+from catena.checkpoint import CONFIG, open_checkpoint
+from catena.data.examples import Place
+from catena.errors import DataError, FormatError
+from catena.registry import did_you_mean
+from catena.seq2seq.pointer import PointerNetwork, build_pointer
+from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.point.dataset import FIRST_TOKEN, Encoding, Sets, checked, rule_of
+from catena.tasks.point.items import Item, as_item, parse, read_items
+from catena.tasks.point.problems import PROBLEMS
+from catena.tasks.point.scoring import pointed, positions_of, report_of, search
+from catena.tasks.point.settings import PointConfig
+from catena.tasks.point.task import load_encoding
+
+if TYPE_CHECKING:
+    from catena.draw.picture import Picture
+
+BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class PointAnswer:
+    """What is pointed at, the best answer first. Prints as the best one."""
+
+    item: Item
+    positions: tuple[tuple[int, ...], ...]
+    log_probs: tuple[float, ...]
+    asking: Asking = BEST
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.positions[0])) if self.positions else ""
+
+
+class PointPredictor(Predictor):
+    """A network and how its sets are read."""
+
+    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "scores"})
+
+    def __init__(self, config: PointConfig, encoding: Encoding, model: PointerNetwork) -> None:
+        self.config, self.encoding, self.model = config, encoding, model
+
+    def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[PointAnswer]:
+        """The best answers for each set: a line, a list of points or tokens, or an :class:`Item`. A set without points
+        has none."""
+        self.check(asking)
+        if isinstance(items, str):
+            raise DataError("predict takes a list of sets, and one text was given: put it in a list")
+        read = [as_item(item, self.encoding.kind) for item in items]
+        full = [item for item in read if item.things]
+        sets = self.encoding.encode(full, solve=False)
+        found = iter(search(self.model, self.encoding, sets, self.config.search.width, asking.nbest))
+        answers = []
+        for item in read:
+            listed = next(found) if item.things else []
+            positions = tuple(positions_of(hypothesis) for hypothesis in listed)
+            answers.append(PointAnswer(item, positions, tuple(h.log_prob for h in listed), asking))
+        return answers
+
+    def predict_stream(self, items: Iterable[Any], asking: Asking = BEST) -> Iterator[PointAnswer]:
+        waiting = iter(items)
+        while block := list(islice(waiting, BLOCK)):
+            yield from self.predict(block, asking)
+
+    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Item]:
+        """The sets of a file, with targets or without."""
+        return read_items(path, reading.encoding or self.config.data.encoding, self.encoding.kind)
+
+    def items_of_lines(self, lines: Iterator[str]) -> Iterator[Item]:
+        return (parse(line, Place("standard input", i), self.encoding.kind) for i, line in enumerate(lines, start=1))
+
+    def sets(self, path: Path, reading: Reading = AS_TRAINED) -> Sets:
+        """The sets of a file with their targets."""
+        items = [item for item in self.read_inputs(path, reading) if item.things]
+        if not items:
+            raise DataError(f"{path} has no sets to score")
+        if PROBLEMS[self.encoding.problem].solve is None:
+            for item in items:
+                if item.target is None:
+                    raise FormatError(f"{item.place} has no target to compare with: add one")
+        return checked(self.encoding.encode(items), items, self.model.rule)
+
+    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+        right, given = self._compared(self.sets(path, reading))
+        return report_of(self.encoding.problem, right, given)
+
+    def _compared(self, sets: Sets) -> tuple[list[Any], list[Any]]:
+        found = search(self.model, self.encoding, sets, self.config.search.width)
+        return [sets.pointed(i) for i in range(len(sets))], list(pointed(sets, found))
+
+    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+        measures = PROBLEMS[self.encoding.problem].measures
+        metric = metric or next(iter(measures))
+        if metric not in measures:
+            raise DataError(f"this model has no {metric!r}: {did_you_mean(metric, measures)}")
+        return Answers(measures[metric], *self._compared(self.sets(path, reading)))
+
+    def describe(self, top: int) -> list[str]:
+        parameters = sum(p.numel() for p in self.model.parameters())
+        encoding, what = self.encoding, "tokens"
+        if encoding.tokens is None:
+            what = f"points of {encoding.n_features} number{'s' if encoding.n_features > 1 else ''}"
+        return [
+            f"a pointer network of {parameters:,} parameters over {what}",
+            f"problem {encoding.problem}, rule {self.model.rule}, beam of {self.config.search.width}",
+        ]
+
+    def write(self, prediction: PointAnswer, item: Item, format: str) -> str:
+        if format == "text":
+            return str(prediction)
+        rows = list(zip(prediction.positions, prediction.log_probs, strict=True))
+        if format == "jsonl":
+            listed = [{"positions": list(p), "log_prob": round(s, 6)} for p, s in rows]
+            return json.dumps({item.kind: item.things, "answers": listed}, ensure_ascii=False)
+        lines = []
+        for positions, score in rows or [((), 0.0)]:
+            fields = [item.text(), " ".join(map(str, positions))]
+            lines.append("\t".join([*fields, f"{score:.4f}"] if prediction.asking.scores else fields))
+        return "\n".join(lines)
+
+    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+        """Points in the plane with the way or the triangles; other things with their order below them."""
+        from catena.draw.alignment import draw_links
+        from catena.draw.points import draw_way
+
+        answer = self.predict([item])[0]
+        things, positions = answer.item.things, answer.positions[0] if answer.positions else ()
+        if not things:
+            raise DataError("a set without points cannot be drawn")
+        if answer.item.kind == "points" and len(things[0]) == 2:
+            return draw_way(things, ways_of(positions, self.encoding.problem))
+        words = [",".join(f"{x:.4g}" for x in t) if answer.item.kind == "points" else t for t in things]
+        return draw_links(words, [words[j] for j in positions], [(j, i) for i, j in enumerate(positions)])
+
+    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+        """The same for a terminal: things by the order in which they are pointed at."""
+        from catena.draw.terminal.points import sketch_points
+
+        answer = self.predict([item])[0]
+        things, positions = answer.item.things, answer.positions[0] if answer.positions else ()
+        if not things:
+            raise DataError("a set without points cannot be drawn")
+        if answer.item.kind == "points" and len(things[0]) == 2:
+            return sketch_points(things) + "\n" + str(answer)
+        words = [",".join(f"{x:.4g}" for x in t) if answer.item.kind == "points" else t for t in things]
+        return "  ".join(words) + "\n" + "  ".join(words[j] for j in positions)
+
+
+def ways_of(positions: tuple[int, ...], problem: str) -> list[tuple[int, ...]]:
+    """The lines to draw for an answer: triangles, a round trip, or one way."""
+    if problem == "delaunay":
+        return [(*positions[i : i + 3], positions[i]) for i in range(0, len(positions) - 2, 3)]
+    return [(*positions, positions[0])] if problem == "tsp" and positions else [positions]
+
+
+def load_predictor(folder: Path, device: torch.device) -> PointPredictor:
+    """Read a trained network from a run folder or a checkpoint folder."""
+    checkpoint = open_checkpoint(folder)
+    config = configs.load(PointConfig, checkpoint.folder / CONFIG)
+    encoding = load_encoding(checkpoint.folder)
+    n_tokens = 0 if encoding.tokens is None else len(encoding.tokens) + FIRST_TOKEN
+    model = build_pointer(config.model, rule_of(config.data), n_features=encoding.n_features, n_tokens=n_tokens)
+    checkpoint.load_into(model)
+    return PointPredictor(config, encoding, model.to(device).eval())

@@ -1,0 +1,159 @@
+"""A pointer network as the training loop sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from catena.checkpoint import CONFIG
+from catena.config import to_toml
+from catena.data.batches import BatchPlan
+from catena.errors import CheckpointError
+from catena.randomness import Randomness
+from catena.seq2seq.pointer import PointerNetwork, Things
+from catena.tasks.looped import PlannedEpoch, TestedTask
+from catena.tasks.point.dataset import Dataset, Encoding, Sets, made
+from catena.tasks.point.problems import PROBLEMS
+from catena.tasks.point.scoring import pointed, scores_of, search, things_of
+from catena.tasks.point.settings import WHAT_NEXT, PointConfig
+from catena.training.task import EpochPlan, Evaluation, LossOutput
+
+ENCODING = "encoding.json"
+
+
+@dataclass(frozen=True)
+class PointBatch:
+    """Padded sets and targets. ``tokens`` counts the steps, so that no device is asked."""
+
+    things: Things
+    targets: Tensor
+    lengths: Tensor
+    tokens: int
+
+
+class MadeEpoch(EpochPlan):
+    """An epoch whose batches are made when they are asked for, a few of them ahead of time by other threads.
+
+    Batch ``i`` depends on the seed, the epoch and ``i`` alone.
+    """
+
+    def __init__(self, n: int, make: Callable[[int], Sets], ready: Callable[[Sets], PointBatch]) -> None:
+        self.n, self.make, self.ready = n, make, ready
+        self.threads = max(1, min(8, (os.cpu_count() or 1) - 1))
+        self.pool = ThreadPoolExecutor(self.threads)
+        self.ahead: dict[int, Future[Sets]] = {}
+
+    def __len__(self) -> int:
+        return self.n
+
+    def batch(self, i: int) -> PointBatch:
+        self.ahead = {k: future for k, future in self.ahead.items() if k >= i}
+        for k in range(i, min(self.n, i + 2 * self.threads)):
+            if k not in self.ahead:
+                self.ahead[k] = self.pool.submit(self.make, k)
+        return self.ready(self.ahead.pop(i).result())
+
+
+class PointTask(TestedTask):
+    """A pointer network, its data and its metric."""
+
+    what_next = WHAT_NEXT
+
+    def __init__(
+        self, config: PointConfig, data: Dataset, model: PointerNetwork, device: torch.device, randomness: Randomness
+    ) -> None:
+        self.config, self.data, self.device, self.randomness = config, data, device, randomness
+        self.network = model.to(device)
+
+    @property
+    def model(self) -> nn.Module:
+        return self.network
+
+    @property
+    def problem(self) -> str:
+        return self.data.encoding.problem
+
+    @property
+    def metric(self) -> str:
+        return next(iter(PROBLEMS[self.problem].measures))
+
+    @property
+    def higher_is_better(self) -> bool:
+        return not PROBLEMS[self.problem].lower
+
+    def epoch(self, number: int) -> EpochPlan:
+        batches, train = self.config.batches, self.data.train
+        if train is not None:
+            plan = BatchPlan.shuffled(train.sizes, batches, self.randomness.numpy("batches", number))
+            return PlannedEpoch(plan, lambda rows: self.batch(train, rows))
+        n, size = self.config.data.n_train, batches.batch_size
+
+        def make(i: int) -> Sets:
+            generator = self.randomness.numpy(f"problems-{number}", i)
+            return made(self.config.data, min(size, n - i * size), generator)
+
+        return MadeEpoch(-(-n // size), make, lambda sets: self.batch(sets, np.arange(len(sets))))
+
+    def batch(self, sets: Sets, rows: np.ndarray) -> PointBatch:
+        """Some sets as tensors."""
+        lengths = sets.lengths[rows]
+        targets = torch.from_numpy(sets.targets[rows, : int(lengths.max())]).to(self.device)
+        counts = torch.from_numpy(lengths).to(self.device)
+        return PointBatch(things_of(sets, rows, self.device), targets, counts, int(lengths.sum()))
+
+    def loss(self, batch: PointBatch) -> LossOutput:
+        total = -self.network.token_log_probs(batch.things, batch.targets, batch.lengths).sum() / batch.tokens
+        return LossOutput(total, batch.tokens, batch.tokens)
+
+    def evaluate(self) -> Evaluation:
+        dev = self.data.dev
+        right = [dev.pointed(i) for i in range(len(dev))]
+        given = pointed(dev, search(self.network, self.data.encoding, dev, self.config.search.width))
+        shown = [
+            f"{' '.join(map(str, b.positions))}  (right: {' '.join(map(str, a.positions))})"
+            for a, b in zip(right[:3], given[:3], strict=True)
+        ]
+        return Evaluation(scores_of(self.problem, right, given), shown)
+
+    def test_scores(self) -> dict[str, float]:
+        test = self.data.test
+        if test is None:
+            return {}
+        right = [test.pointed(i) for i in range(len(test))]
+        with torch.no_grad():
+            found = search(self.network, self.data.encoding, test, self.config.search.width)
+        return scores_of(self.problem, right, pointed(test, found))
+
+    def save(self, folder: Path) -> None:
+        (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
+        about = json.dumps(asdict(self.data.encoding), ensure_ascii=False)
+        (folder / ENCODING).write_text(about + "\n", encoding="utf-8")
+
+    def describe_batch(self, batch: PointBatch) -> str:
+        return (
+            f"{len(batch.lengths)} sets of up to {batch.things.values.shape[1]}, longest target "
+            f"{batch.targets.shape[1]} steps"
+        )
+
+    def summary(self) -> Sequence[str]:
+        return self.data.lines
+
+
+def load_encoding(folder: Path) -> Encoding:
+    """What :meth:`PointTask.save` wrote."""
+    try:
+        about = json.loads((folder / ENCODING).read_text(encoding="utf-8"))
+        tokens = about["tokens"]
+        return Encoding(
+            about["problem"], None if tokens is None else tuple(tokens), about["n_features"], about["longest"]
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{folder / ENCODING} does not say how points are read: {error}") from error

@@ -1,0 +1,168 @@
+"""Sets of points from files and from the seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catena import config as configs
+from catena.data.examples import Place
+from catena.errors import ConfigError, DataError, FormatError
+from catena.randomness import Randomness
+from catena.tasks.point.dataset import Encoding, made, prepare, to_unit
+from catena.tasks.point.items import Item, as_item, parse
+from catena.tasks.point.problems import PROBLEMS, draw
+from catena.tasks.point.settings import PointConfig, PointData
+
+HERE = Place("a.jsonl", 3)
+
+
+def prepared(path: Path, lines: list[str], **data: Any) -> Any:
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    config = configs.parse(PointConfig, {"data": {"train": [str(path)], **data}})
+    return prepare(config, Randomness(0))
+
+
+def test_points_and_tokens_are_read_from_objects_and_from_fields() -> None:
+    assert parse('{"points": [[1, 2.5], [0, 0]], "target": [1, 0]}', HERE) == Item(
+        ((1.0, 2.5), (0.0, 0.0)), (1, 0), HERE
+    )
+    assert parse('{"points": [3, 1], "target": []}', HERE) == Item(((3.0,), (1.0,)), (), HERE)
+    assert parse('{"tokens": ["a", "b"]}', HERE) == Item(("a", "b"), None, HERE)
+    assert parse("1,2.5 0,0\t1 0", HERE) == Item(((1.0, 2.5), (0.0, 0.0)), (1, 0), HERE)
+    assert parse("to be\t1", HERE) == Item(("to", "be"), (1,), HERE)
+    assert parse("3 1 2", HERE) == Item(((3.0,), (1.0,), (2.0,)), None, HERE)
+    assert parse("3 1 2", HERE, "tokens").things == ("3", "1", "2")
+    assert parse("", HERE) == Item((), None, HERE)
+    item = parse("1,2.5 0,0\t1 0", HERE)
+    assert parse(item.text(), HERE).things == item.things
+    assert as_item([[1, 2.5], (0, 0)], "points").things == item.things
+    assert as_item(np.array([3.0, 1.0]), "points").things == ((3.0,), (1.0,))
+    assert as_item("b a", "tokens").things == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{nothing}", "is not JSON"),
+        ('{"target": [1]}', "neither"),
+        ('{"points": 3}', "no list"),
+        ('{"points": [[1, 2], [3]]}', "points of 2 and of 1 numbers"),
+        ('{"points": [[]]}', "without numbers"),
+        ('{"points": [[1, "x"]]}', "no list of numbers"),
+        ("1,nan 2,3", "not finite"),
+        ('{"points": [1], "target": [0.5]}', "no position"),
+        ('{"points": [1], "target": [true]}', "no position"),
+        ("1 2\tx", "no position"),
+        ("1 2\t-1", "no position"),
+        ("1 2\t1\t0", "more than one tab"),
+    ],
+)
+def test_lines_that_are_no_sets_are_told_with_their_place_and_the_cure(line: str, said: str) -> None:
+    with pytest.raises(FormatError, match=f"a.jsonl:3 .*{said}.*Positions count from 0"):
+        parse(line, HERE)
+
+
+def test_files_are_split_and_counted(tmp_path: Path) -> None:
+    lines = [f"{i} {i + 1} 0\t0 2" for i in range(10)]
+    data = prepared(tmp_path / "a.tsv", [*lines, "", "1 2 3 4\t0"], dev_share=0.2, max_length=3)
+    assert (len(data.train), len(data.dev), data.test) == (8, 2, None)
+    assert data.lines[0].startswith("read 12; used 10; dropped 2 (1 longer than max_length=3, 1 without points)")
+    assert data.rule == "any"
+    assert data.train.targets[0].tolist() == [1, 3, 0]
+    assert data.encoding == Encoding("own", None, 1, 2)
+    tokens = prepared(tmp_path / "b.tsv", ["b a\t1", "a c\t0", "c b\t0"], dev=str(tmp_path / "b.tsv"))
+    assert tokens.encoding.tokens == ("b", "a", "c")
+    assert tokens.encoding.encode([Item(("a", "z"))]).values.tolist() == [[3, 1]], "what is not known is one id"
+
+
+def test_a_ring_is_closed_and_missing_answers_are_found(tmp_path: Path) -> None:
+    lines = ["0,0 1,0 1,1\t0 1 2", "0,0 1,0 1,1 0,1"]
+    data = prepared(tmp_path / "a.tsv", lines, problem="hull", dev=str(tmp_path / "a.tsv"))
+    assert data.train.pointed(0).positions == (0, 1, 2, 0)
+    assert data.train.pointed(1).positions == (0, 1, 2, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("lines", "data", "said"),
+    [
+        (["1 2\t0 1", "1 2 3\t0 3"], {}, "a.tsv:2 has a target with position 3, and there are 3 points"),
+        (
+            ["1 2\t0 1", "1 2\t0"],
+            {"rule": "order"},
+            "a.tsv:2 has the target .0., in which the end cannot come at place 1",
+        ),
+        (["1 2\t0 0"], {"rule": "some", "dev": "a.tsv"}, "position 0 cannot come at place 1 by the rule 'some'"),
+        (["1 2\t0", "a b\t0"], {}, "a.tsv:2 has tokens, and the lines before it have points"),
+        (["1 2\t0", "1 2"], {}, "a.tsv:2 has no target"),
+        (["1,2 3,4\t0", "1 2\t0"], {}, "points of 1 numbers, and the model was made for 2"),
+        (["a b\t0"], {"problem": "sort"}, "is of points, and .* has tokens"),
+        (["1 2\t0 1"], {"problem": "hull"}, "points with 2 numbers, and .*a.tsv:1 has 1"),
+        (["", ""], {}, "nothing to train on: read 2; used 0"),
+        (["1\t0"], {}, "one set alone"),
+        ([" ".join(f"{i},{i}" for i in range(13))] * 3, {"problem": "tsp"}, "up to 12 points, and here are 13"),
+    ],
+)
+def test_files_that_cannot_be_learnt_from_are_refused(
+    lines: list[str], data: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((FormatError, DataError), match=said):
+        prepared(tmp_path / "a.tsv", lines, **data)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"least": 11}, "least = 11"),
+        ({"problem": "sort", "size": 10, "values": 9}, "values of at least as many"),
+        ({"problem": "tsp", "size": 13}, "up to 12 points"),
+        ({"folds": 3}, "folds"),
+        ({"too_long": "cut"}, "too_long"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(data: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        configs.parse(PointConfig, {"data": data})
+
+
+@pytest.mark.parametrize("data", [{}, {"problem": "sort", "dev": "x.tsv"}])
+def test_without_files_there_is_a_problem_or_an_answer(data: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=r"--data.problem sort|go with files"):
+        prepare(configs.parse(PointConfig, {"data": data}), Randomness(0))
+
+
+@pytest.mark.parametrize("problem", [name for name in PROBLEMS if name != "own"])
+def test_made_sets_are_scored_as_right_and_depend_on_their_generator_alone(problem: str) -> None:
+    data = PointData(problem=problem, size=6, least=4)
+    sets = made(data, 50, np.random.default_rng(1))
+    assert set(sets.sizes.tolist()) == {4, 5, 6}
+    right = [sets.pointed(i) for i in range(50)]
+    perfect = {"exact": 1.0, "position_error": 0.0, "area": 1.0, "triangles": 1.0, "length_ratio": 1.0}
+    for name, measure in PROBLEMS[problem].measures.items():
+        assert measure(right, right) == pytest.approx(perfect[name])
+    again = made(data, 50, np.random.default_rng(1))
+    assert np.array_equal(sets.values, again.values)
+    assert np.array_equal(sets.targets, again.targets)
+    assert (sets.targets[np.arange(50), sets.lengths - 1] == 0).all()
+
+
+def test_numbers_to_sort_are_different_whole_numbers_or_any() -> None:
+    points, _ = draw("sort", 200, (5, 5), 8, np.random.default_rng(0))
+    whole = points[..., 0] * 8
+    assert np.array_equal(whole, whole.round())
+    assert all(len(set(row)) == 5 for row in whole.tolist())
+    assert set(whole.ravel().tolist()) == set(range(8))
+    assert len(set(map(tuple, whole.tolist()))) > 100, "and in every order"
+    points, _ = draw("sort", 9, (5, 5), 0, np.random.default_rng(0))
+    assert not np.array_equal(points * 8, (points * 8).round())
+
+
+def test_sets_are_moved_into_the_unit_square_without_changing_their_form() -> None:
+    points = np.array([[[10.0, 10], [14, 12], [10, 10]], [[5, 5], [5, 5], [99, 99]], [[7, 7], [0, 0], [0, 0]]])
+    moved = to_unit(points, np.array([3, 2, 0]))
+    assert moved[0].tolist() == [[0, 0], [1, 0.5], [0, 0]]
+    assert not moved[1:].any()
