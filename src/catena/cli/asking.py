@@ -17,18 +17,22 @@ if TYPE_CHECKING:
 class AskingFlags:
     """What is asked for; each task says which of these it answers."""
 
-    nbest: Annotated[int, arg("N")] = 1
+    nbest: Annotated[int, arg("N", "--n-best")] = 1
     """So many answers for each text, the best first."""
     samples: Annotated[int, arg("N")] = 0
     """So many answers drawn from the model's distribution instead of the best."""
     confidence: bool = False
     """Give the probability of every part of an answer: each tag, span or arc."""
-    scores: bool = False
+    scores: Annotated[bool, arg(None, "--return-scores")] = False
     """Give the log-probability of every answer."""
-    alignment: bool = False
+    alignment: Annotated[bool, arg(None, "--return-attention")] = False
     """Show which part of an answer comes from which part of the text."""
     constraint: Annotated[Path | None, arg("FILE")] = None
     """A file that fixes or forbids parts of the answers, text by text."""
+    beam_size: Annotated[int | None, arg("N", "--num-beams", shown="(default: as trained)")] = None
+    """So many beginnings of an answer are kept while it is searched; 1 takes the likeliest word at every step."""
+    length_penalty: Annotated[float | None, arg("X", shown="(default: as trained)")] = None
+    """The power of the length that scores are divided by: 0 prefers short answers, 1 nearly divides by the length."""
 
     def asking(self, seed: int) -> Asking:
         from catena.tasks.application import Asking
@@ -39,4 +43,16 @@ class AskingFlags:
             )
         if self.nbest > 1 and self.samples:
             raise UsageError("--nbest asks for the best answers and --samples for drawn ones: leave one of them out")
-        return Asking(self.nbest, self.samples, self.confidence, self.scores, self.alignment, self.constraint, seed)
+        if (self.beam_size is not None and self.beam_size < 1) or (self.length_penalty or 0) < 0:
+            raise UsageError("--beam-size must be at least 1, and --length-penalty at least 0")
+        return Asking(
+            self.nbest,
+            self.samples,
+            self.confidence,
+            self.scores,
+            self.alignment,
+            self.constraint,
+            seed,
+            self.beam_size,
+            self.length_penalty,
+        )

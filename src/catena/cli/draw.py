@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,12 @@ class DrawFlags(AskingFlags, ReadingFlags, Machine):
     """A file of texts or of examples, as 'catena predict' reads it."""
     output: Annotated[Path | None, arg("FILE", "-o")] = None
     """The picture to write, .svg or .png; with several texts they are numbered. Drawn on the terminal if not set."""
+    layer: Annotated[int | None, arg("N")] = None
+    """Of a model with several layers of attention: this one alone, the first is 1; the mean of all if not set."""
+    head: Annotated[int | None, arg("N")] = None
+    """Of an attention of several heads: this one alone, the first is 1; the mean of all if not set."""
+    word: Annotated[str | None, arg("WORD")] = None
+    """Draw this word of the answer alone, in every layer and head."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -46,7 +53,8 @@ def run(argv: Sequence[str]) -> int:
 
     from catena.cli.machine import open_model
 
-    model, asking = open_model(flags.run, flags), flags.asking(flags.seed)
+    model = open_model(flags.run, flags)
+    asking = dataclasses.replace(flags.asking(flags.seed), layer=flags.layer, head=flags.head, word=flags.word)
     model.check(asking)
     items = list(_items(model, flags))
     for i, item in enumerate(items, start=1):

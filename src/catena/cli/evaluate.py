@@ -24,15 +24,17 @@ class EvaluateFlags(ReadingFlags, Machine):
     say otherwise."""
     format: Annotated[Literal["text", "json"], arg(shown="(default: text)")] = "text"
     """Lines for a person, or one JSON object."""
+    ensemble: Annotated[tuple[Path, ...], arg("RUN")] = ()
+    """More runs that answer together with the first; give FILE before this flag."""
 
 
 def run(argv: Sequence[str]) -> int:
     usage, about = "catena evaluate RUN FILE", "Score a trained model on data with the right answers."
     flags = parse_flags(EvaluateFlags, argv, usage, about)
 
-    from catena.cli.machine import open_model
+    from catena.cli.machine import open_together
 
-    report = open_model(flags.run, flags).evaluate(flags.file, flags.reading())
+    report = open_together(flags.run, flags.ensemble, flags).evaluate(flags.file, flags.reading())
     if flags.format == "json":
         sys.stdout.write(json.dumps({"scores": report.scores, "signatures": report.signatures}) + "\n")
     else:

@@ -11,6 +11,7 @@ import dataclasses
 import io
 import re
 import sys
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -117,7 +118,19 @@ _STYLE = (tyro.conf.FlagCreatePairsOff,)
 def flag_names(flags: type) -> set[str]:
     """The names of a verb's own flags, without the leading hyphens; underscores inside."""
     renamed = getattr(flags, "RENAMED", {})
-    return {renamed.get(field.name, field.name) for field in _options(flags)}
+    return {renamed.get(field.name, field.name) for field in _options(flags)} | _aliases(flags).keys()
+
+
+def _aliases(flags: type) -> dict[str, str]:
+    """The other long names of a verb's flags, underscores inside, with the fields that they stand for."""
+    found = {}
+    hints = typing.get_type_hints(flags, include_extras=True)
+    for field in _options(flags):
+        for part in typing.get_args(hints[field.name]):
+            for alias in getattr(part, "aliases", None) or ():
+                if alias.startswith("--"):
+                    found[alias[2:].replace("-", "_")] = field.name
+    return found
 
 
 def _options(flags: type) -> list[dataclasses.Field[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ def open_model(folder: Path, flags: Machine) -> Any:
     set_threads(flags.threads)
     Randomness(flags.seed).seed_torch("global")
     return load(one_run(folder), flags.device)
+
+
+def open_together(folder: Path, others: Sequence[Path], flags: Machine) -> Any:
+    """The trained model of a folder, and those of others joined with it, if there are any."""
+    model = open_model(folder, flags)
+    return model.together([open_model(other, flags) for other in others]) if others else model
 
 
 def one_run(folder: Path) -> Path:

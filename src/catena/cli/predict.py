@@ -33,6 +33,8 @@ class PredictFlags(AskingFlags, ReadingFlags, Machine):
     conll, conllu or brackets; the task's own if not set."""
     output: Annotated[Path | None, arg("FILE", "-o")] = None
     """The file to write; standard output if not set."""
+    ensemble: Annotated[tuple[Path, ...], arg("RUN")] = ()
+    """More runs that answer together with the first; give FILE before this flag."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -41,12 +43,11 @@ def run(argv: Sequence[str]) -> int:
     if flags.output is not None:
         check_writable(flags.output, "predictions.tsv")
 
-    from catena.cli.machine import open_model
+    from catena.cli.machine import open_together
 
-    model = open_model(flags.run, flags)
-    format = _format_of(model, flags.format)
-    asking = flags.asking(flags.seed)
+    model, asking = open_together(flags.run, flags.ensemble, flags), flags.asking(flags.seed)
     model.check(asking)
+    format = _format_of(model, flags.format, asking)
     if flags.file == "-":
         items = model.items_of_lines(standard_input(flags.encoding or "utf-8"))
     else:
@@ -60,9 +61,9 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _format_of(model: Predictor, named: str | None) -> str:
+def _format_of(model: Predictor, named: str | None, asking: Asking) -> str:
     if named is None:
-        return model.formats[0]
+        return model.format_for(asking)
     if named not in model.formats:
         raise UsageError(f"--format is {named!r}, and must be {' or '.join(model.formats)}")
     return named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from catena.cli.flags import arg
@@ -23,9 +24,11 @@ class ReadingFlags:
     """Column or key that holds the text, in files that name their columns."""
     label_column: Annotated[str | None, arg("NAME")] = None
     """Column or key that holds the label."""
+    target: Annotated[Path | None, arg("FILE")] = None
+    """The file of the right answers, line by line, where they are not in the same file, as in parallel text."""
 
     def reading(self) -> Reading:
         from catena.tasks.application import Reading
 
         named = None if self.input_format == "auto" else self.input_format
-        return Reading(named, self.encoding, self.text_column, self.label_column)
+        return Reading(named, self.encoding, self.text_column, self.label_column, self.target)

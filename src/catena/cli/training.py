@@ -141,11 +141,11 @@ def with_absolute_paths(data: Any) -> Any:
     def full(path: str | None) -> str | None:
         return None if path is None else str(Path(path).resolve())
 
+    named = {key: getattr(data, key) for key in data.PATHS}
     return data.model_copy(
         update={
-            "train": tuple(str(full(p)) for p in data.train),
-            "dev": full(data.dev),
-            "test": full(data.test),
+            key: tuple(str(full(path)) for path in value) if isinstance(value, tuple) else full(value)
+            for key, value in named.items()
         }
     )
 

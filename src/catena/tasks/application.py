@@ -57,6 +57,8 @@ class Reading:
     encoding: str | None = None
     text_column: str | None = None
     label_column: str | None = None
+    target: Path | None = None
+    """The file of the right answers, line by line, where they are not in the same file."""
 
 
 AS_TRAINED = Reading()
@@ -80,6 +82,16 @@ class Asking:
     """A file that fixes or forbids parts of the answers, item by item."""
     seed: int = 0
     """The seed of what is drawn."""
+    beam_size: int | None = None
+    """So many beginnings of an answer are kept while it is searched; 1 is greedy."""
+    length_penalty: float | None = None
+    """The power of the length that scores are divided by: 0 prefers short answers, 1 divides by the length."""
+    layer: int | None = None
+    """Of a picture: this layer alone, the first is 1."""
+    head: int | None = None
+    """Of a picture: this head alone, the first is 1."""
+    word: str | None = None
+    """Of a picture: this word of the answer, in every layer and head."""
 
     def beyond(self) -> set[str]:
         """The names of what is asked for."""
@@ -104,8 +116,16 @@ class Predictor(ABC):
         """Refuse what this task cannot be asked."""
         unknown = sorted(asking.beyond() - self.asks)
         if unknown:
-            known = ", ".join(f"--{name}" for name in sorted(self.asks)) or "none of these questions"
-            raise DataError(f"this model cannot be asked for --{unknown[0]}; it answers {known}")
+            known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(self.asks)) or "none of these questions"
+            raise DataError(f"this model cannot be asked for --{unknown[0].replace('_', '-')}; it answers {known}")
+
+    def format_for(self, asking: Asking) -> str:
+        """The format that is written if none is named."""
+        return self.formats[0]
+
+    def together(self, others: Sequence[Predictor]) -> Predictor:
+        """This model and others as one, where a task can join them."""
+        raise DataError(f"{type(self).__name__} cannot be joined with other models: leave --ensemble out")
 
     @abstractmethod
     def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,9 @@ class MachineSettings(Config):
 
 class DataSettings(Config):
     """The files, how they are read, and which part of them is held out."""
+
+    PATHS: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
+    """The keys that name files, one or several."""
 
     train: tuple[str, ...] = ()
     """Files to train on, all of one format; plain, gzip or xz."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from catena.config import Config
 from catena.data.settings import TokeniserSettings, WhitespaceTokens
@@ -11,6 +11,9 @@ from catena.vectors.settings import VectorSettings
 
 class EmbedData(Config):
     """The text."""
+
+    PATHS: ClassVar[tuple[str, ...]] = ("train",)
+    """The keys that name files."""
 
     train: tuple[str, ...] = ()
     """Text files, plain or compressed: words stand between blanks, a line is a sentence or a document."""

@@ -1,0 +1,1 @@
+"""Sentences to sentences: translation, and summaries, which are the same with other data."""

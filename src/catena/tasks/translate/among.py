@@ -1,0 +1,121 @@
+"""Searches that choose among candidates: some of the target vocabulary, which each source has of its own.
+
+The output layer computes the scores of all candidates of a batch and of nothing else; each row is then held to its own,
+so that no translation depends on what it was translated with. Jean et al. 2015, section 3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from catena.decoding.filters import normalised
+from catena.decoding.stepper import Stepper, Wrapping
+from catena.numerics import NEVER
+from catena.outputs.base import OutputLayer, spread
+from catena.seq2seq.base import EncoderDecoder
+
+
+class Spread(OutputLayer):
+    """A layer over some ids alone, which answers for all: the others are impossible. For search, not for training."""
+
+    likelihood = False
+    ids: Tensor
+
+    def __init__(self, layer: OutputLayer, ids: Int[Tensor, " c"]) -> None:
+        super().__init__()
+        self.d_in, self.v, self.normalised = layer.d_in, layer.v, True
+        self.few = layer.restricted(ids)
+        self.register_buffer("ids", ids)
+
+    def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
+        return spread(self.few.log_probs(hidden), self.ids, self.v)
+
+    def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
+        raise NotImplementedError("candidates are for search: train the layer itself")
+
+    def log_prob(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        return self.log_probs(hidden).gather(1, targets[:, None])[:, 0]
+
+    def start_at(self, frequencies: np.ndarray) -> None:
+        raise NotImplementedError("candidates are for search: start the layer itself")
+
+
+@contextmanager
+def choosing_among(model: EncoderDecoder, ids: Int[Tensor, " c"]) -> Iterator[None]:
+    """Inside, steppers that are made of the model compute the scores of these ids alone, where its output layer is one
+    that can be restricted."""
+    output = getattr(model, "output", None)
+    if not isinstance(output, OutputLayer):
+        yield
+        return
+    owner: Any = model
+    owner.output = Spread(output, ids)
+    try:
+        yield
+    finally:
+        owner.output = output
+
+
+class Rows(NamedTuple):
+    """The inner state, and the source of each row."""
+
+    inner: Any
+    sources: Int[Tensor, " n"]
+
+
+class Among(Wrapping[Rows]):
+    """p(next | prefix, next is a candidate of the source).
+
+    Args:
+        allowed: ``allowed[i, w]`` says whether ``w`` is a candidate of source ``i``.
+    """
+
+    def __init__(self, stepper: Stepper[Any], allowed: Bool[Tensor, "b v"]) -> None:
+        self.stepper, self.allowed, self.v, self.end = stepper, allowed, stepper.v, stepper.end
+
+    def start(self, n: int) -> Rows:
+        return Rows(self.stepper.start(n), torch.arange(n, device=self.allowed.device))
+
+    def inner(self, state: Rows) -> Any:
+        return state.inner
+
+    def log_probs(self, state: Rows) -> Float[Tensor, "n v"]:
+        return normalised(self.stepper.log_probs(state.inner).masked_fill(~self.allowed[state.sources], NEVER))
+
+    def advance(self, state: Rows, ids: Int[Tensor, " n"]) -> Rows:
+        return Rows(self.stepper.advance(state.inner, ids), state.sources)
+
+    def select(self, state: Rows, rows: Int[Tensor, " m"]) -> Rows:
+        return Rows(self.stepper.select(state.inner, rows), state.sources[rows])
+
+    def join(self, states: Sequence[Rows]) -> Rows:
+        return Rows(self.stepper.join([s.inner for s in states]), torch.cat([s.sources for s in states]))
+
+
+class Candidates:
+    """The candidates of sources.
+
+    Args:
+        frequent: ids that every source has, the end among them.
+        table: ``[f]`` are those of source id ``f``, filled up with -1.
+        v: the size of the target vocabulary.
+    """
+
+    def __init__(self, frequent: np.ndarray, table: np.ndarray, v: int) -> None:
+        self.frequent, self.table, self.v = frequent, table, v
+
+    def allowed(self, sources: Sequence[np.ndarray]) -> Bool[Tensor, "b v"]:
+        """The candidates of each source, given its ids."""
+        found = np.zeros((len(sources), self.v), bool)
+        found[:, self.frequent] = True
+        for row, ids in zip(found, sources, strict=True):
+            own = self.table[ids]
+            row[own[own >= 0]] = True
+        return torch.from_numpy(found)

@@ -1,0 +1,58 @@
+"""Translators as a whole: train, resume, load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from catena import config as configs
+from catena.checkpoint import CONFIG
+from catena.config import Config
+from catena.data.reading import Tally
+from catena.randomness import Randomness
+from catena.seq2seq.build import build_encoder_decoder
+from catena.tasks.application import Predictor
+from catena.tasks.looped import LoopedApplication, same_make
+from catena.tasks.machine import choose_device
+from catena.tasks.pretrained import Pretrained
+from catena.tasks.translate.auto import fit_to_time
+from catena.tasks.translate.dataset import Dataset, prepare
+from catena.tasks.translate.encoding import Encoding
+from catena.tasks.translate.predictor import load_predictor
+from catena.tasks.translate.scoring import measure_of
+from catena.tasks.translate.settings import TranslateConfig
+from catena.tasks.translate.task import TranslateTask
+
+
+class TranslateApplication(LoopedApplication[TranslateConfig, Dataset]):
+    """p(target sentence | source sentence)."""
+
+    settings = TranslateConfig
+
+    def prepare(
+        self, config: TranslateConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
+    ) -> Dataset:
+        for name in config.evaluation.metrics if config.evaluation.sentences else ():
+            measure_of(name, config.evaluation)  # a package that is missing is told before the work begins
+        if old is None:
+            return prepare(config)
+        same_make(old, configs.load(TranslateConfig, old / CONFIG), config)
+        return prepare(config, Encoding.load(old))
+
+    def dropped(self, data: Dataset) -> Tally:
+        return data.tally
+
+    def task(
+        self, config: TranslateConfig, data: Dataset, device: torch.device, randomness: Randomness
+    ) -> TranslateTask:
+        randomness.seed_torch("weights")
+        model = build_encoder_decoder(config.model, data.encoding.sides(data.counts))
+        return TranslateTask(config, data, model, device, randomness)
+
+    def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
+        assert isinstance(config, TranslateConfig)
+        return fit_to_time(config)
+
+    def load(self, folder: Path, device: str = "auto") -> Predictor:
+        return load_predictor(folder, choose_device(device))

@@ -1,0 +1,62 @@
+"""A translator that the pairs and the machine allow in a given time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catena.seq2seq.recurrent_settings import RecurrentSettings
+from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.tasks.classify.auto import EFFICIENCY, products_per_second
+from catena.tasks.machine import choose_device, set_threads
+from catena.tasks.translate.dataset import read_pairs
+from catena.tasks.translate.settings import TranslateConfig
+from catena.training.settings import seconds_of
+
+EPOCHS = 15
+"""Passes over the pairs that must fit into the time."""
+FEW = 5000
+"""Below so many pairs a small recurrent network with attention learns more than a Transformer."""
+SIZES = ((512, 6, 2048), (256, 4, 1024), (256, 3, 512), (128, 2, 256))
+"""Features, layers of each side and units of the feed-forward layers of a Transformer, the largest first."""
+RECURRENT = (512, 256, 128)
+"""Units of one layer of GRU on each side, the largest first."""
+PIECES = 1.3
+"""Tokens for each word, about."""
+
+
+def fit_to_time(config: TranslateConfig) -> tuple[TranslateConfig, list[str]]:
+    """The config with a model that fits, and what was chosen, in words."""
+    set_threads(config.machine.threads)
+    seconds = seconds_of(config.training.max_time or "5m")
+    pairs = words = 0
+    for pair in read_pairs(config.data.part("train"), config.data):
+        pairs += 1
+        words += len(pair.source.split()) + len(pair.target.split())
+    speed = EFFICIENCY * products_per_second(choose_device(config.machine.device))
+    v = getattr(config.tokenizer, "size", 10_000)
+    model, why = choose(pairs, round(PIECES * words), v, seconds, speed)
+    values: dict[str, Any] = {**config.model_dump(exclude={"model", "training"}), "model": model}
+    values["training"] = {"max_time": config.training.max_time}
+    return TranslateConfig.model_validate(values), [f"chosen for {pairs:,} pairs in {seconds:.0f} s: {why}"]
+
+
+def choose(
+    pairs: int, tokens: int, v: int, seconds: float, speed: float
+) -> tuple[TransformerSettings | RecurrentSettings, str]:
+    """A model for so many pairs and so much time on a machine that does so many products a second."""
+    if pairs >= FEW:
+        for d, layers, feed in SIZES:
+            cost = 3 * tokens * (layers * (6 * d * d + 2 * d * feed) + v * d / 2) / speed
+            if EPOCHS * cost <= seconds:
+                model = TransformerSettings(
+                    d=d, n_heads=d // 64, n_encoder_layers=layers, n_decoder_layers=layers, d_feed=feed
+                )
+                return model, f"a Transformer with {layers} + {layers} layers of {d}, about {cost:.0f} s for a pass"
+    for d in RECURRENT[:-1] if pairs >= FEW else RECURRENT[1:]:
+        cost = 3 * tokens * (8 * d * d + v * d / 2) / speed
+        if EPOCHS * cost <= seconds:
+            break
+    else:
+        d = RECURRENT[-1]
+    why = f"a GRU with attention and {d} units, as suits " + ("few pairs" if pairs < FEW else "little time")
+    return RecurrentSettings(cell="gru", d=d, d_embedding=min(d, 256)), why

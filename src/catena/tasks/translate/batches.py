@@ -1,0 +1,89 @@
+"""What one step reads: padded sources and targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from catena.data.batches import BatchPlan, pad
+from catena.data.settings import BatchSettings
+from catena.seq2seq.base import EncoderDecoder, Source
+from catena.tasks.translate.dataset import Pairs
+from catena.tasks.translate.encoding import batch_of
+from catena.training.task import EpochPlan
+
+
+@dataclass(frozen=True, eq=False)
+class PairBatch:
+    """Pairs on the device.
+
+    Args:
+        targets: their ends are part of them.
+        tokens: real target tokens.
+        read: real tokens of both sides.
+        step: steps of the training before it, about.
+    """
+
+    source: Source
+    targets: Int[Tensor, "b t"]
+    lengths: Int[Tensor, " b"]
+    tokens: int
+    read: int
+    step: int = 0
+
+    def log_probs(self, model: EncoderDecoder) -> Float[Tensor, " b"]:
+        """log p(target | source) of each pair."""
+        return model.token_log_probs(self.source, self.targets, self.lengths).double().sum(dim=1)
+
+
+def make_batch(pairs: Pairs, rows: np.ndarray, device: torch.device, copies: bool = False, step: int = 0) -> PairBatch:
+    """Some pairs as tensors; ``copies`` for models that copy."""
+    if copies:
+        coded, wanted = zip(*(pairs.copied(row) for row in rows.tolist()), strict=True)
+        source = batch_of(coded, device, copies=True)
+        targets, lengths = pad(wanted)
+        read = sum(map(len, coded))
+    else:
+        sides = [pairs.batch(rows, side) for side in (0, 1)]
+        (ids, source_lengths), (targets, lengths) = ((torch.from_numpy(x) for x in side) for side in sides)
+        source = Source(_to(ids, device), _to(source_lengths, device))
+        read = int(source_lengths.sum())
+    tokens = int(lengths.sum())
+    return PairBatch(source, _to(targets, device), _to(lengths, device), tokens, tokens + read, step)
+
+
+class PairEpoch(EpochPlan):
+    """The batches of an epoch, each of which knows how many came before it."""
+
+    def __init__(
+        self, pairs: Pairs, rows: np.ndarray, plan: BatchPlan, number: int, device: torch.device, copies: bool
+    ) -> None:
+        self.pairs, self.rows, self.plan, self.number = pairs, rows, plan, number
+        self.device, self.copies = device, copies
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def batch(self, i: int) -> PairBatch:
+        step = (self.number - 1) * len(self.plan) + i
+        return make_batch(self.pairs, self.rows[self.plan[i]], self.device, self.copies, step)
+
+
+def _to(tensor: Tensor, device: torch.device) -> Tensor:
+    """On the device, without waiting for it."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def log_probs_of(
+    model: EncoderDecoder, pairs: Pairs, rows: np.ndarray, settings: BatchSettings, copies: bool = False
+) -> Float[np.ndarray, " n"]:
+    """log p(target | source) of each of some pairs."""
+    found = np.zeros(len(rows))
+    lengths = pairs.lengths[rows].max(axis=1)
+    for places in BatchPlan.by_length(lengths, settings):
+        found[places] = make_batch(pairs, rows[places], model.device, copies).log_probs(model).cpu().numpy()
+    return found

@@ -1,0 +1,283 @@
+"""From files to pairs of ids: read, hold out, learn tokens and vocabularies, encode.
+
+What is kept of a text is the provisional numbers of its tokens in one flat array (on disk when there are many); their
+ids in each vocabulary are looked up when a batch is made. The texts of dev and test are kept as they are written, since
+translations are judged as text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from catena.data.corpus import Corpus, CorpusBuilder
+from catena.data.examples import ParallelText
+from catena.data.files import open_text
+from catena.data.readers.parallel import read
+from catena.data.reading import Tally
+from catena.data.recognise import UNKNOWN, recognise
+from catena.data.settings import TokeniserSettings, VocabularySettings
+from catena.data.tokenise import Tokeniser, build_tokeniser
+from catena.data.vocabulary import PAD, Vocabulary
+from catena.errors import DataError, FormatError
+from catena.tasks.translate.encoding import SPECIALS, Coded, Encoding, Side
+from catena.tasks.translate.settings import SameTokens, TranslateConfig, TranslateData
+
+TRAINED = ("bpe", "unigram")
+"""Tokenisers that are learnt from text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Pairs of texts that are translated and judged."""
+
+    sources: list[str]
+    targets: list[str]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+
+class Pairs:
+    """Pairs of texts as ids.
+
+    Args:
+        corpus: provisional numbers; pair ``i`` is example ``2 i``, its source, and ``2 i + 1``, its target.
+        names: the token of each number.
+    """
+
+    def __init__(self, corpus: Corpus, names: Sequence[str], encoding: Encoding) -> None:
+        self.corpus, self.names, self.encoding = corpus, names, encoding
+        self._source = np.array(encoding.source.vocabulary.ids(names), np.int64)
+        self._target = np.array(encoding.target.vocabulary.ids(names), np.int64)
+
+    def __len__(self) -> int:
+        return len(self.corpus) // 2
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """How many tokens each source and each target has, ends included."""
+        return self.corpus.lengths.reshape(-1, 2) + 1
+
+    def batch(self, rows: np.ndarray, side: int) -> tuple[np.ndarray, np.ndarray]:
+        """Padded ids of the sources (0) or targets (1) of some pairs, with their ends, and their lengths."""
+        mapping, end = (self._source, self.encoding.source.end) if side == 0 else (self._target, self.encoding.end)
+        first, last = self.corpus.offsets[2 * rows + side], self.corpus.offsets[2 * rows + side + 1]
+        lengths = last - first
+        places = np.arange(int(lengths.max(initial=0)) + 1)
+        ids = mapping[self.corpus.flat[np.minimum(first[:, None] + places, len(self.corpus.flat) - 1)]]
+        ids[places > lengths[:, None]] = PAD
+        ids[np.arange(len(rows)), lengths] = end
+        return ids, lengths + 1
+
+    def copied(self, i: int) -> tuple[Coded, np.ndarray]:
+        """Source and target of a pair for models that copy: unknown tokens have ids of their own."""
+        tokens, wanted = ([self.names[n] for n in self.corpus[2 * i + side].tolist()] for side in (0, 1))
+        coded = self.encoding.code(tokens)
+        return coded, self.encoding.target_ids(wanted, coded.new)
+
+    def target_counts(self, rows: np.ndarray) -> list[int]:
+        """How often each target id occurs in these pairs, ends included."""
+        numbers = self.corpus.counts(2 * rows + 1, len(self.names))
+        counts = np.bincount(self._target, weights=numbers, minlength=len(self.encoding.target.vocabulary))
+        counts[self.encoding.end] = len(rows)
+        return counts.astype(np.int64).tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Everything that training needs: which pairs are of which part, and the texts of those that are translated."""
+
+    encoding: Encoding
+    pairs: Pairs
+    rows: dict[str, np.ndarray]
+    dev: Texts
+    test: Texts
+    tally: Tally
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def counts(self) -> list[int]:
+        """The frequency of each target id in train, ends included."""
+        return self.pairs.target_counts(self.rows["train"])
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_pairs(files: Sequence[tuple[str, str | None]], data: TranslateData) -> Iterator[ParallelText]:
+    """The pairs of files of two columns, or of pairs of files, the sides as the settings have them."""
+    for first, second in files:
+        if second is None:
+            check_pairs(Path(first), data)
+        for pair in read(first, second, encoding=data.encoding):
+            yield ParallelText(pair.target, pair.source, pair.place) if data.swap else pair
+
+
+def check_pairs(path: Path, data: TranslateData) -> None:
+    """Refuse a file that is not of two columns, with a word on what it looks like."""
+    if data.format not in ("auto", "parallel"):
+        raise FormatError(
+            f"data.format = {data.format!r} has no pairs of texts: leave it out, and give lines of source<TAB>target, "
+            f"or two files as --source and --target"
+        )
+    with open_text(path, data.encoding) as lines:
+        filled = [line for _, line in zip(range(200), (line for _, line in lines), strict=False) if line.strip()]
+    if data.format == "auto" and filled and all(line.count("\t") != 1 for line in filled):
+        found = recognise(path, data.encoding)
+        looks = f"looks like {found.format!r}: {found.why}" if found.format != UNKNOWN else found.why
+        raise FormatError(
+            f"{path} is no file of pairs ({looks}). Every line must be source<TAB>target; where sources and targets "
+            f"are two files, name them by --source and --target"
+        )
+
+
+def held_out(source: str) -> float:
+    """A number from 0 to 1 that depends on a source alone: which part it belongs to."""
+    digest = hashlib.sha256(source.strip().encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+def prepare(config: TranslateConfig, encoding: Encoding | None = None) -> Dataset:
+    """Read everything a config names. ``encoding`` is that of a trained model, when training goes on from it."""
+    data = config.data
+    files = data.part("train")
+    if not files:
+        raise DataError(
+            "there is nothing to train on: name a file of source<TAB>target, or two files, as in 'catena train "
+            "translate --source a.en --target a.de'"
+        )
+    tokenisers = (
+        (encoding.source.tokeniser, encoding.target.tokeniser) if encoding else _learn_tokenisers(config, files)
+    )
+    gatherer = Gatherer(config, *tokenisers)
+    gatherer.read_train(files)
+    for part in ("dev", "test"):
+        if named := data.part(part):
+            gatherer.read_part(part, named)
+    corpus, names = gatherer.builder.finish(), gatherer.builder.tokens
+    rows = {name: np.array(found, np.int64) for name, found in gatherer.rows.items()}
+    counts = gatherer.tally.counts(used=sum(map(len, rows.values())))
+    for name, cure in (("train", ""), ("dev", ", a dev file, or a larger data.dev_share")):
+        if not len(rows[name]):
+            raise DataError(f"there are no pairs in {name}: {counts.sentence('')}. Give more pairs{cure}")
+    if encoding is None:
+        encoding = _learn_vocabularies(config, corpus, names, rows["train"], *tokenisers)
+    pairs = Pairs(corpus, names, encoding)
+    lines = [counts.sentence(), *_describe(pairs, rows)]
+    return Dataset(encoding, pairs, rows, gatherer.texts["dev"], gatherer.texts["test"], gatherer.tally, lines)
+
+
+class Gatherer:
+    """Reads and tokenises pairs, and sorts them into train, dev and test."""
+
+    def __init__(self, config: TranslateConfig, source: Tokeniser, target: Tokeniser) -> None:
+        self.config, self.tokenisers = config, (source, target)
+        self.builder, self.tally = CorpusBuilder(), Tally()
+        self.rows: dict[str, list[int]] = {"train": [], "dev": [], "test": []}
+        self.texts = {"dev": Texts([], []), "test": Texts([], [])}
+        self._n = 0
+
+    def read_train(self, files: Sequence[tuple[str, str | None]]) -> None:
+        """Train, and the part of it that is held out as dev where there is no file of it."""
+        data = self.config.data
+        share = 0.0 if data.part("dev") else data.dev_share
+        nearest: tuple[float, int, ParallelText] | None = None
+        for pair in self.tally.seen(read_pairs(files, data)):
+            at = held_out(pair.source) if share else 1.0
+            part = "dev" if at < share else "train"
+            kept = self._add(pair, part, data.max_length if part == "train" else None)
+            if kept and part == "train" and (nearest is None or at < nearest[0]):
+                nearest = (at, self._n - 1, pair)
+        if share and not self.rows["dev"] and nearest is not None and len(self.rows["train"]) > 1:
+            self.rows["train"].remove(nearest[1])  # few pairs: the nearest to dev's share
+            self._keep("dev", nearest[1], nearest[2])
+
+    def read_part(self, part: str, files: Sequence[tuple[str, str | None]]) -> None:
+        """Dev or test from a file of its own; nothing in it is too long."""
+        for pair in self.tally.seen(read_pairs(files, self.config.data)):
+            self._add(pair, part, None)
+
+    def _add(self, pair: ParallelText, part: str, longest: int | None) -> bool:
+        tokens = [cut.tokens(text) for cut, text in zip(self.tokenisers, (pair.source, pair.target), strict=True)]
+        shown = f"{pair.source}\t{pair.target}"
+        if not tokens[0] or not tokens[1]:
+            self.tally.drop(f"with an empty {'target' if tokens[0] else 'source'}", pair.place, shown)
+            return False
+        if longest is not None and max(map(len, tokens)) > longest:
+            self.tally.drop(f"longer than max_length={longest}", pair.place, shown)
+            return False
+        for side in tokens:
+            self.builder.add(side)
+        self._keep(part, self._n, pair)
+        self._n += 1
+        return True
+
+    def _keep(self, part: str, row: int, pair: ParallelText) -> None:
+        self.rows[part].append(row)
+        if part != "train":
+            self.texts[part].sources.append(pair.source)
+            self.texts[part].targets.append(pair.target)
+
+
+# --- tokens and vocabularies ------------------------------------------------------------------------------------------
+
+
+def _learn_tokenisers(config: TranslateConfig, files: Sequence[tuple[str, str | None]]) -> tuple[Tokeniser, Tokeniser]:
+    """The tokenisers of both sides; where they are joint, one, learnt from both."""
+
+    def side(place: int) -> Iterator[str]:
+        return ((pair.source, pair.target)[place] for pair in read_pairs(files, config.data))
+
+    if config.joint:
+        both = (text for pair in read_pairs(files, config.data) for text in (pair.source, pair.target))
+        one = _tokeniser(config.tokenizer, both)
+        return one, one
+    of_targets = config.tokenizer if isinstance(config.target_tokenizer, SameTokens) else config.target_tokenizer
+    return _tokeniser(config.tokenizer, side(0)), _tokeniser(of_targets, side(1))
+
+
+def _tokeniser(settings: TokeniserSettings, texts: Iterator[str]) -> Tokeniser:
+    return build_tokeniser(settings, texts if settings.kind in TRAINED else ())
+
+
+def _learn_vocabularies(
+    config: TranslateConfig, corpus: Corpus, names: Sequence[str], rows: np.ndarray, *tokenisers: Tokeniser
+) -> Encoding:
+    counted = [corpus.counts(2 * rows + side, len(names)) for side in (0, 1)]
+    if config.joint:
+        both = _side(config, tokenisers[0], names, counted[0] + counted[1])
+        return Encoding(both, both)
+    source, target = (_side(config, *pair) for pair in zip(tokenisers, (names, names), counted, strict=True))
+    return Encoding(source, target)
+
+
+def _side(config: TranslateConfig, tokeniser: Tokeniser, names: Sequence[str], numbers: np.ndarray) -> Side:
+    counted = {name: int(n) for name, n in zip(names, numbers, strict=True) if n}
+    limits = VocabularySettings()
+    if not tokeniser.symbols:
+        limits = VocabularySettings(min_count=config.vocabulary.min_count, max_size=config.vocabulary.max_size)
+    vocabulary = Vocabulary.from_counts(counted, limits, specials=SPECIALS, symbols=tokeniser.symbols)
+    return Side(tokeniser, vocabulary)
+
+
+def _describe(pairs: Pairs, rows: dict[str, np.ndarray]) -> list[str]:
+    """Lines about the data for the start of the report."""
+    encoding = pairs.encoding
+    sizes = [len(side.vocabulary) for side in (encoding.source, encoding.target)]
+    lines = [f"vocabulary: {sizes[0]:,} tokens for " + ("both sides" if encoding.joint else "sources")]
+    if not encoding.joint:
+        lines[0] += f", {sizes[1]:,} for targets"
+    lengths = pairs.lengths
+    for name, part in rows.items():
+        if len(part):
+            source, target = (int(lengths[part, side].sum()) for side in (0, 1))
+            lines.append(f"{name}: {len(part):,} pairs, {source:,} source tokens, {target:,} target tokens")
+    return lines

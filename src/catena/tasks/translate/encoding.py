@@ -1,0 +1,147 @@
+"""Texts to ids and back, on both sides, saved beside the weights.
+
+A source that is read has the mark of the end as its last token, so that none is empty and there is a place to look at
+when nothing is left to say. For models that copy, a token that the target vocabulary lacks has an id of its own behind
+it, counted anew in each source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from catena.data.batches import pad
+from catena.data.tokenise import Tokeniser, load_tokeniser
+from catena.data.vocabulary import PAD, UNK, Vocabulary
+from catena.seq2seq.base import Source
+from catena.seq2seq.sides import Sides
+
+BEGIN, END = "<s>", "</s>"
+SPECIALS = (BEGIN, END)
+"""The specials of both vocabularies beside padding and unknown."""
+TOKENISER, VOCABULARY = "tokenizer", "vocabulary.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The tokens and ids of one side."""
+
+    tokeniser: Tokeniser
+    vocabulary: Vocabulary
+
+    def ids(self, tokens: Iterable[str]) -> np.ndarray:
+        """The ids of tokens, none added."""
+        return np.array(self.vocabulary.ids(tokens), np.int64)
+
+    @property
+    def end(self) -> int:
+        return self.vocabulary.special(END)
+
+    def save(self, folder: Path, name: str) -> None:
+        self.tokeniser.save(folder / f"{name}{TOKENISER}")
+        self.vocabulary.save(folder / f"{name}{VOCABULARY}")
+
+    @classmethod
+    def load(cls, folder: Path, name: str) -> Side:
+        return cls(load_tokeniser(folder / f"{name}{TOKENISER}"), Vocabulary.load(folder / f"{name}{VOCABULARY}"))
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A source as a model reads it.
+
+    Args:
+        tokens: the last one is the mark of the end.
+        ids: of the source vocabulary.
+        copies: the id of each token in the target vocabulary, or one behind it.
+        new: the tokens that the ids from ``v`` on stand for.
+    """
+
+    tokens: tuple[str, ...]
+    ids: np.ndarray
+    copies: np.ndarray
+    new: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Encoding:
+    """Both sides; one and the same where they are joint."""
+
+    def __init__(self, source: Side, target: Side) -> None:
+        self.source, self.target = source, target
+        self.begin, self.end = target.vocabulary.special(BEGIN), target.end
+
+    @property
+    def joint(self) -> bool:
+        return self.source is self.target
+
+    def code(self, tokens: Sequence[str]) -> Coded:
+        """The tokens of a source as a model reads them."""
+        ids = np.append(self.source.ids(tokens), self.source.end)
+        copies = np.append(self.target.ids(tokens), self.end)
+        new: dict[str, int] = {}
+        v = len(self.target.vocabulary)
+        for i in np.flatnonzero(copies == UNK).tolist():
+            copies[i] = v + new.setdefault(tokens[i], len(new))
+        return Coded((*tokens, END), ids, copies, tuple(new))
+
+    def target_ids(self, tokens: Sequence[str], new: Sequence[str] = ()) -> np.ndarray:
+        """The ids of a target with its end; unknown tokens that the source has as ``new`` are ids behind ``v``."""
+        ids = self.target.ids(tokens)
+        if new:
+            v, places = len(self.target.vocabulary), {name: k for k, name in enumerate(new)}
+            for i in np.flatnonzero(ids == UNK).tolist():
+                ids[i] = v + places[tokens[i]] if tokens[i] in places else UNK
+        return np.append(ids, self.end)
+
+    def tokens(self, ids: Iterable[int], new: Sequence[str] = ()) -> list[str]:
+        """The target tokens of ids, those behind the vocabulary from ``new``."""
+        v = len(self.target.vocabulary)
+        return [new[id - v] if id >= v else self.target.vocabulary.tokens([id])[0] for id in ids]
+
+    def text(self, tokens: Sequence[str]) -> str:
+        """The text of target tokens, in one line."""
+        return " ".join(self.target.tokeniser.join(tokens).split("\n")).strip()
+
+    def sides(self, counts: Sequence[int]) -> Sides:
+        """What a builder of models is told. Where every text has tokens that are known, <unk> never comes."""
+        never = (PAD, UNK, self.begin) if self.target.tokeniser.symbols else (PAD, self.begin)
+        return Sides(
+            n_source=len(self.source.vocabulary),
+            counts=list(counts),
+            begin=self.begin,
+            end=self.end,
+            forbidden=never,
+            shared=self.joint,
+        )
+
+    def save(self, folder: Path) -> None:
+        if self.joint:
+            self.source.save(folder, "")
+            return
+        self.source.save(folder, "source-")
+        self.target.save(folder, "target-")
+
+    @classmethod
+    def load(cls, folder: Path) -> Encoding:
+        """Read what :meth:`save` wrote."""
+        if (folder / VOCABULARY).exists():
+            both = Side.load(folder, "")
+            return cls(both, both)
+        return cls(Side.load(folder, "source-"), Side.load(folder, "target-"))
+
+
+def batch_of(sources: Sequence[Coded], device: torch.device, copies: bool = False) -> Source:
+    """Padded sources on a device; ``copies`` for models that copy."""
+    ids, lengths = pad([coded.ids for coded in sources], PAD)
+    if not copies:
+        return Source(ids.to(device, non_blocking=True), lengths.to(device, non_blocking=True))
+    places, _ = pad([coded.copies for coded in sources], PAD)
+    n_new = max((len(coded.new) for coded in sources), default=0)
+    return Source(ids, lengths, places, n_new).to(device)

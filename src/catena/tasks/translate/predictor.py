@@ -1,0 +1,352 @@
+"""A trained translator that is ready to be asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+
+from catena import config as configs
+from catena.checkpoint import CONFIG, open_checkpoint
+from catena.data.corpus import CorpusBuilder
+from catena.data.files import open_text
+from catena.data.vocabulary import UNK_SYMBOL
+from catena.decoding.hypothesis import Hypothesis
+from catena.decoding.settings import BeamSettings, GreedySettings, RankingSettings, SampleSettings, SearchLimits
+from catena.errors import ConfigError, DataError
+from catena.registry import did_you_mean
+from catena.seq2seq.build import build_encoder_decoder
+from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.translate.among import Candidates
+from catena.tasks.translate.batches import log_probs_of
+from catena.tasks.translate.dataset import Pairs, Texts, check_pairs, read_pairs
+from catena.tasks.translate.encoding import Coded, Encoding
+from catena.tasks.translate.lexicon import load_candidates
+from catena.tasks.translate.picture import draw, sketch
+from catena.tasks.translate.scoring import likelihood_measure, likelihood_scores, measure_of, report_of
+from catena.tasks.translate.search import Looked, Member, Searcher
+from catena.tasks.translate.settings import LIKELIHOODS, TRANSLATIONS, TranslateConfig, TranslateData
+from catena.tasks.translate.translated import Translated, Translation
+from catena.tasks.translate.wishes import Wishes, read_wishes
+
+if TYPE_CHECKING:
+    from catena.draw.picture import Picture
+
+BLOCK = 2048
+"""Texts of a stream that are read, sorted by length and translated together."""
+NOTHING = Wishes()
+
+
+class TranslatePredictor(Predictor):
+    """A translator with its encoding, or several that write together.
+
+    Args:
+        members: models over one target vocabulary; the first one leads.
+        candidates: what each source chooses among; None for all target tokens.
+    """
+
+    asks: ClassVar[frozenset[str]] = frozenset(
+        {
+            "nbest",
+            "samples",
+            "scores",
+            "alignment",
+            "constraint",
+            "beam_size",
+            "length_penalty",
+            "layer",
+            "head",
+            "word",
+        }
+    )
+    formats: ClassVar[tuple[str, ...]] = ("text", "tsv", "jsonl")
+
+    def __init__(
+        self, config: TranslateConfig, members: Sequence[Member], candidates: Candidates | None = None
+    ) -> None:
+        self.config, self.members = config, list(members)
+        self.searcher = Searcher(members, config.writing, candidates)
+
+    @property
+    def encoding(self) -> Encoding:
+        return self.members[0].encoding
+
+    def together(self, others: Sequence[Predictor]) -> TranslatePredictor:
+        """This model and others as an ensemble, whose probabilities are averaged at every step."""
+        members = list(self.members)
+        for number, other in enumerate(others, start=2):
+            if not isinstance(other, TranslatePredictor):
+                raise ConfigError(f"an ensemble is of translators, and model {number} is a {type(other).__name__}")
+            mine, theirs = self.encoding.target.vocabulary, other.encoding.target.vocabulary
+            if mine.symbols != theirs.symbols:
+                raise ConfigError(
+                    f"models that write together need one target vocabulary, and model {number} has another one "
+                    f"({len(theirs):,} tokens, the first model {len(mine):,}, not all alike): train them on the same "
+                    f"pairs with the same tokenizer and vocabulary settings and other seeds, as --seeds 3 does"
+                )
+            members += other.members
+        return TranslatePredictor(self.config, members, self.searcher.candidates)
+
+    # --- translating --------------------------------------------------------------------------------------------------
+
+    def predict(self, items: Sequence[str], asking: Asking = BEST) -> list[Translated]:
+        """The translations of each text."""
+        return self._predict(items, asking, self._wishes(asking, len(items)))
+
+    def predict_stream(self, items: Iterable[str], asking: Asking = BEST) -> Iterator[Translated]:
+        waiting = iter(items)
+        listed = self._wishes(asking, None)
+        wishes = cycle(listed) if len(listed) == 1 else iter(listed)
+        read = 0
+        while block := list(islice(waiting, BLOCK)):
+            read += len(block)
+            own = list(islice(wishes, len(block)))
+            if len(own) < len(block):
+                raise DataError(_uneven(asking, len(listed), f"{read:,} or more"))
+            yield from self._predict(block, asking, own)
+        if len(listed) > 1 and next(wishes, None) is not None:
+            raise DataError(_uneven(asking, len(listed), f"{read:,}"))
+
+    def texts(self, items: Sequence[str], how: SearchLimits | None = None) -> list[str]:
+        """The best translation of each text, by the config's search if no other is given."""
+        found = self._translations(items, how or self.config.search, [NOTHING] * len(items), BEST)
+        return [listed[0].text if listed else "" for listed in found]
+
+    def _wishes(self, asking: Asking, n: int | None) -> list[Wishes]:
+        if asking.constraint is None:
+            return [NOTHING] * (1 if n is None else n)
+        found = read_wishes(Path(asking.constraint))
+        if n is None:
+            return found
+        if len(found) not in (1, n):
+            raise DataError(_uneven(asking, len(found), f"{n:,}"))
+        return found * n if len(found) == 1 else found
+
+    def _predict(self, items: Sequence[str], asking: Asking, wishes: Sequence[Wishes]) -> list[Translated]:
+        self.check(asking)
+        if isinstance(items, str):
+            raise DataError(
+                "predict takes a list of texts, and one text was given: put it in a list, as in predict([text])"
+            )
+        found = self._translations(items, self._search(asking), wishes, asking)
+        cut = self.encoding.source.tokeniser.tokens
+        return [
+            Translated(text, tuple(cut(text)), tuple(listed), asking) for text, listed in zip(items, found, strict=True)
+        ]
+
+    def _search(self, asking: Asking) -> SearchLimits:
+        """The config's search with what is asked for put over it."""
+        how, longest = self.config.search, self.config.search.max_length
+        if asking.samples:
+            return SampleSettings(n=asking.samples, max_length=longest)
+        width = max(asking.beam_size or getattr(how, "width", 1), asking.nbest)
+        if asking.beam_size == 1 and width == 1:
+            return GreedySettings(max_length=longest, no_repeat=how.no_repeat)
+        if width == 1 and asking.length_penalty is None:
+            return how
+        ranking = how if isinstance(how, RankingSettings) else BeamSettings(normalise="gnmt", max_length=longest)
+        changes: dict[str, Any] = {"width": width, "n_best": asking.nbest}
+        if asking.length_penalty is not None:
+            changes |= {"normalise": "gnmt", "alpha": asking.length_penalty}
+        return type(ranking).model_validate({**ranking.model_dump(), **changes})
+
+    def _translations(
+        self, items: Sequence[str], how: SearchLimits, wishes: Sequence[Wishes], asking: Asking
+    ) -> list[list[Translation]]:
+        """The translations of each text; none where it has no token."""
+        coded = [[member.code(text) for member in self.members] for text in items]
+        filled = [i for i, text in enumerate(items) if text.strip() and len(coded[i][0]) > 1]
+        found = self.searcher.find([coded[i] for i in filled], how, [wishes[i] for i in filled], asking.seed)
+        rows = [(i, one) for i, listed in zip(filled, found, strict=True) for one in listed]
+        copying = self.config.writing.unknown == "copy"
+        looked: list[Looked | None] = [None] * len(rows)
+        if asking.scores or asking.alignment or copying:
+            sources, ones = [coded[i] for i, _ in rows], [one for _, one in rows]
+            looked = list(self.searcher.look(sources, ones, attention=asking.alignment or copying))
+        listed_by: list[list[Translation]] = [[] for _ in items]
+        for (i, one), seen in zip(rows, looked, strict=True):
+            listed_by[i].append(self._translation(coded[i][0], one, seen, asking))
+        return listed_by
+
+    def _translation(self, source: Coded, one: Hypothesis, seen: Looked | None, asking: Asking) -> Translation:
+        tokens = self.encoding.tokens(one.ids, source.new)
+        log_probs = seen.log_probs if seen is not None and asking.scores else None
+        attention = seen.attention if seen is not None and asking.alignment else None
+        written = tokens
+        if seen is not None and self.config.writing.unknown == "copy" and UNK_SYMBOL in tokens:
+            written = _replaced(tokens, source, seen.attention)
+        return Translation(self.encoding.text(written), tuple(tokens), one.log_prob, one.score, log_probs, attention)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
+        """The sources of a file of pairs, or every line of a plain one."""
+        data = self._data(reading)
+        if reading.format == "parallel":
+            yield from (pair.source for pair in read_pairs([(str(path), None)], data))
+            return
+        with open_text(path, data.encoding) as lines:
+            yield from self.items_of_lines(line for _, line in lines)
+
+    def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
+        """Each line is a source; of a line with a tab, what stands before it (behind it, if columns are swapped)."""
+        place = -1 if self.config.data.swap else 0
+        return (line.split("\t")[place] if "\t" in line else line for line in lines)
+
+    def _data(self, reading: Reading) -> TranslateData:
+        given = {key: value for key, value in (("format", reading.format), ("encoding", reading.encoding)) if value}
+        return self.config.data.model_copy(update=given)
+
+    def pairs(self, path: Path, reading: Reading = AS_TRAINED) -> Texts:
+        """The pairs of a file, or of two where ``reading`` names the targets; empty ones are left out."""
+        data = self._data(reading)
+        files = [(str(path), None if reading.target is None else str(reading.target))]
+        if reading.target is None:
+            check_pairs(path, data)
+        else:
+            data = data.model_copy(update={"swap": False})  # the files say themselves which is which
+        found = Texts([], [])
+        for pair in read_pairs(files, data):
+            if pair.source.strip() and pair.target.strip():
+                found.sources.append(pair.source)
+                found.targets.append(pair.target)
+        if not len(found):
+            raise DataError(f"{path} has no pairs to score")
+        return found
+
+    # --- judging ------------------------------------------------------------------------------------------------------
+
+    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+        texts = self.pairs(path, reading)
+        named = self.config.evaluation.metrics
+        usual = ("bleu", "bleu_lowercase", "chrf", "ter")
+        names = tuple(dict.fromkeys((*named, *(usual if any(name in usual for name in named) else ()))))
+        log_probs, tokens = self._likelihood(texts)
+        given = self.texts(texts.sources)
+        unknown = sum(int((member.code(text).ids == 1).sum()) for member in self.members[:1] for text in texts.sources)
+        heading = f"{len(texts):,} pairs, {sum(tokens):,} target tokens; {unknown:,} source tokens that are not known"
+        likelihood = likelihood_scores(float(sum(log_probs)), sum(tokens)) if len(self.members) == 1 else {}
+        return report_of(self.config.evaluation, names, texts.targets, given, likelihood, heading)
+
+    @torch.no_grad()
+    def _likelihood(self, texts: Texts) -> tuple[list[float], list[int]]:
+        """log p(target | source) of each pair under the first model, and how many tokens its target has."""
+        builder = CorpusBuilder()
+        for source, target in zip(texts.sources, texts.targets, strict=True):
+            builder.add(self.encoding.source.tokeniser.tokens(source))
+            builder.add(self.encoding.target.tokeniser.tokens(target))
+        pairs = Pairs(builder.finish(), builder.tokens, self.encoding)
+        member, rows = self.members[0], np.arange(len(texts))
+        found = log_probs_of(member.model, pairs, rows, self.config.batches, member.copies)
+        return found.tolist(), pairs.lengths[:, 1].tolist()
+
+    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+        metric = metric or self.config.training.metric or self.config.metric
+        known = (*TRANSLATIONS, *LIKELIHOODS)
+        if metric not in known:
+            raise DataError(f"a translator has no {metric!r}: {did_you_mean(metric, known)}")
+        texts = self.pairs(path, reading)
+        if metric in LIKELIHOODS:
+            log_probs, tokens = self._likelihood(texts)
+            return Answers(likelihood_measure(metric), list(zip(texts.targets, tokens, strict=True)), log_probs)
+        return Answers(measure_of(metric, self.config.evaluation), texts.targets, self.texts(texts.sources))
+
+    # --- for people ---------------------------------------------------------------------------------------------------
+
+    def describe(self, top: int) -> list[str]:
+        model, encoding = self.members[0].model, self.encoding
+        sizes = (
+            f"{len(encoding.source.vocabulary):,} source tokens and {len(encoding.target.vocabulary):,} target tokens"
+        )
+        if encoding.joint:
+            sizes = f"{len(encoding.source.vocabulary):,} tokens for both sides"
+        vocabulary = encoding.target.vocabulary
+        frequent = sorted(range(len(vocabulary)), key=lambda i: -vocabulary.counts[i])[:top]
+        return [
+            f"a translator of kind {self.config.model.kind} over {self.config.tokenizer.kind}: {sizes}",
+            f"{sum(p.numel() for p in model.parameters()):,} parameters",
+            f"the most frequent target tokens: {' '.join(vocabulary.tokens(frequent))}",
+        ]
+
+    def format_for(self, asking: Asking) -> str:
+        """Translations alone, unless more is asked for."""
+        return "tsv" if asking.beyond() & {"nbest", "samples", "scores", "alignment"} else "text"
+
+    def write(self, prediction: Translated, item: str, format: str) -> str:
+        if format == "text":
+            return "\n".join(one.text for one in prediction.translations) or ""
+        if format == "jsonl":
+            return json.dumps(prediction.as_json(), ensure_ascii=False)
+        lines = []
+        for one in prediction.translations or (Translation("", (), 0.0, 0.0),):
+            fields = [" ".join(item.split("\t")), one.text]
+            if prediction.asking.scores:
+                fields.append(f"{one.log_prob:.4f}")
+            if prediction.asking.alignment:
+                fields.append(" ".join(f"{a}|{b}" for a, b in prediction.links(one)))
+            lines.append("\t".join(fields))
+        return "\n".join(lines)
+
+    def _drawn(self, item: str, asking: Asking) -> Translated:
+        from dataclasses import replace
+
+        found = self.predict([item], replace(asking, alignment=True, nbest=1))[0]
+        if not found.translations:
+            raise DataError(f"nothing is written for {item!r}, so there is nothing to draw")
+        if not found.translations[0].attention:
+            raise DataError(
+                f"a model of kind {self.config.model.kind!r} without attention looks at no word of its source: there "
+                f"is no alignment to draw"
+            )
+        return found
+
+    def picture(self, item: str, asking: Asking = BEST) -> Picture:
+        """A heat map: where the model looks in the source (columns) when it writes each token (rows)."""
+        return draw(self._drawn(item, asking), asking)
+
+    def sketch(self, item: str, asking: Asking = BEST) -> str:
+        """The same for a terminal."""
+        return sketch(self._drawn(item, asking), asking)
+
+
+def _replaced(tokens: Sequence[str], source: Coded, attention: Sequence[np.ndarray]) -> list[str]:
+    """Tokens with the source word that was looked at most, its end left out, in place of each unknown one."""
+    if not attention:
+        return list(tokens)
+    weights = np.mean([layer.mean(axis=0) for layer in attention], axis=0)[:, :-1]
+    return [source.tokens[int(weights[i].argmax())] if token == UNK_SYMBOL else token for i, token in enumerate(tokens)]
+
+
+def _uneven(asking: Asking, lines: int, texts: str) -> str:
+    return (
+        f"{asking.constraint} has {lines:,} lines and there are {texts} texts: give one line for each text (it may be "
+        f"empty), or one for all of them"
+    )
+
+
+def candidates_of(config: TranslateConfig, encoding: Encoding, table: np.ndarray) -> Candidates:
+    """What sources choose among: the most frequent target tokens, specials and the end, and those of the table."""
+    vocabulary = encoding.target.vocabulary
+    first = len(vocabulary.specials)
+    by_count = sorted(range(first, len(vocabulary)), key=lambda i: (-vocabulary.counts[i], i))
+    frequent = [*range(1, first), *by_count[: config.writing.candidates]]
+    return Candidates(np.array(frequent), table, len(vocabulary))
+
+
+def load_predictor(folder: Path, device: torch.device) -> TranslatePredictor:
+    """Read a trained translator from a run folder or a checkpoint folder."""
+    checkpoint = open_checkpoint(folder)
+    config = configs.load(TranslateConfig, checkpoint.folder / CONFIG)
+    encoding = Encoding.load(checkpoint.folder)
+    model = build_encoder_decoder(config.model, encoding.sides(encoding.target.vocabulary.counts))
+    checkpoint.load_into(model)
+    candidates = None
+    if config.writing.candidates:
+        table = load_candidates(checkpoint.folder, len(encoding.source.vocabulary))
+        candidates = candidates_of(config, encoding, table)
+    return TranslatePredictor(config, [Member(model.to(device).eval(), encoding)], candidates)

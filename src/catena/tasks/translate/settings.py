@@ -1,0 +1,266 @@
+"""The config of a translator. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from catena.config import Config
+from catena.data.settings import (
+    BatchSettings,
+    BpeTokens,
+    ByteTokens,
+    CharacterTokens,
+    TokeniserSettings,
+    UnigramTokens,
+    VocabularySettings,
+    WhitespaceTokens,
+    WordTokens,
+)
+from catena.decoding.settings import BeamSettings, SearchSettings
+from catena.registry import did_you_mean
+from catena.seq2seq.settings import EncoderDecoderSettings
+from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.tasks.settings import DataSettings, MachineSettings, with_suggestions
+from catena.training.settings import TrainingSettings
+
+LIKELIHOODS = ("perplexity", "nats_per_token")
+"""Scores that need no translations, and are better when they are smaller."""
+TRANSLATIONS = ("bleu", "bleu_lowercase", "chrf", "ter", "rouge_1", "rouge_2", "rouge_l")
+"""Scores of translations, and of summaries. Of ter less is better."""
+LESS_IS_BETTER = (*LIKELIHOODS, "ter")
+
+WHAT_NEXT = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN TEXT")
+"""What one does with a translator that is trained."""
+
+
+class TranslateData(DataSettings):
+    """Pairs of texts: two files that match line by line (source and target), or one of two columns with a tab between
+    (train)."""
+
+    PATHS: ClassVar[tuple[str, ...]] = (
+        "train", "dev", "test", "source", "target", "dev_source", "dev_target", "test_source", "test_target",
+    )  # fmt: skip
+    train: tuple[str, ...] = ()
+    """Files of source<TAB>target to train on; not with source and target."""
+    dev: str | None = None
+    """File of source<TAB>target that decides when to stop and which checkpoint is best; a part of train is held out if
+    neither it nor dev_source is set."""
+    test: str | None = None
+    """File of source<TAB>target that is scored once, with the best checkpoint, at the end."""
+    source: tuple[str, ...] = ()
+    """Files of sources to train on, one a line."""
+    target: tuple[str, ...] = ()
+    """Files of their targets: line i is the counterpart of line i there."""
+    dev_source: str | None = None
+    """Sources of dev, where they are a file of their own."""
+    dev_target: str | None = None
+    """Targets of dev."""
+    test_source: str | None = None
+    """Sources of test."""
+    test_target: str | None = None
+    """Targets of test."""
+    swap: bool = False
+    """Sources and targets change places: translate the other way."""
+    dev_share: float = Field(0.05, gt=0, lt=1)
+    """Share of the pairs of train that is held out when there is no dev file. A hash of the source decides, so that
+    equal sources are on one side, and the split is the same everywhere, whatever the seed."""
+    max_length: int = Field(200, gt=0)
+    """The longest source or target in tokens that is trained on; pairs with a longer one are left out and listed in
+    dropped.tsv. What is translated may be longer."""
+    too_long: Literal["drop", "cut"] = "drop"
+    """Pairs that are too long cannot be cut."""
+
+    @model_validator(mode="after")
+    def _files_fit(self) -> TranslateData:
+        problems = [*self._file_problems()]
+        if self.folds is not None:
+            problems.append("data.folds is not known for pairs of texts: leave it out")
+        if self.too_long == "cut":
+            problems.append("data.too_long = 'cut' would part a target from its source: leave it out")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _file_problems(self) -> Iterator[str]:
+        if len(self.source) != len(self.target):
+            yield (
+                f"data.source names {len(self.source)} files and data.target {len(self.target)}: give each file of "
+                f"sources its file of targets"
+            )
+        if self.source and self.train:
+            yield "data.train and data.source both name what to train on: leave one of them out"
+        for part in ("dev", "test"):
+            sides = [getattr(self, f"{part}_{side}") is not None for side in ("source", "target")]
+            if sides[0] != sides[1]:
+                yield f"data.{part}_source and data.{part}_target belong together: give both, or neither"
+            if any(sides) and getattr(self, part) is not None:
+                yield f"data.{part} and data.{part}_source both name the same part: leave one of them out"
+
+    def part(self, name: Literal["train", "dev", "test"]) -> list[tuple[str, str | None]]:
+        """The files of a part: (file of pairs, None) or (sources, targets), as they are named, not swapped."""
+        if name == "train":
+            return [*((path, None) for path in self.train), *zip(self.source, self.target, strict=True)]
+        whole: str | None = getattr(self, name)
+        source, target = getattr(self, f"{name}_source"), getattr(self, f"{name}_target")
+        return [(whole, None)] if whole is not None else [(source, target)] if source is not None else []
+
+    def files(self) -> dict[str, Path]:
+        """The data files by what they are for; several training files are numbered."""
+        named: dict[str, Path] = {}
+        for part in ("train", "dev", "test"):
+            for i, (first, second) in enumerate(self.part(part), start=1):
+                number = f"-{i}" if i > 1 else ""
+                named[f"{part}{number}" if second is None else f"{part}-source{number}"] = Path(first)
+                if second is not None:
+                    named[f"{part}-target{number}"] = Path(second)
+        return named
+
+
+class SameTokens(Config):
+    """As on the other side."""
+
+    kind: Literal["same"] = "same"
+    """As on the other side."""
+
+
+TargetTokens = Annotated[
+    SameTokens | WhitespaceTokens | WordTokens | CharacterTokens | ByteTokens | BpeTokens | UnigramTokens,
+    Field(discriminator="kind"),
+]
+
+
+class SidesSettings(VocabularySettings):
+    """The vocabularies of both sides."""
+
+    joint: bool | None = None
+    """One tokeniser and one vocabulary for both sides, learnt from both together, so that a model may share its
+    vectors; if not set, so for pieces of words and bytes (bpe, unigram, bytes), and not for words and characters."""
+    min_count: int = Field(2, ge=1)
+    """Keep words that occur at least so often; pieces are kept in any case."""
+
+
+class WritingSettings(Config):
+    """What translations may be made of, and how long they may be."""
+
+    ratio: float = Field(2.0, gt=0)
+    """The most target tokens for each token of the source; extra are added, and search.max_length holds in any case."""
+    extra: int = Field(20, ge=1)
+    """Target tokens that are allowed whatever the length of the source."""
+    unknown: Literal["avoid", "copy", "keep"] = "avoid"
+    """Words that are not in the vocabulary: avoid never writes <unk>; copy writes the source word that the model looks
+    at most in its place; keep writes <unk>."""
+    candidates: int = Field(0, ge=0)
+    """Choose among so many of the most frequent target tokens, and those that belong to a token of the source (Jean et
+    al. 2015, section 3), which is faster where the vocabulary is large; 0 chooses among all."""
+    candidates_each: int = Field(10, ge=1)
+    """With candidates: target tokens for each token of the source, the likeliest in a word alignment of train."""
+
+
+class TranslateEvaluation(Config):
+    """How the model is judged while it is trained, and by what."""
+
+    sentences: int = Field(500, ge=0)
+    """Sentences of dev that are translated at each evaluation, spread evenly; with 0 perplexity alone is scored."""
+    width: int = Field(1, ge=1)
+    """Beginnings that are kept while those are translated; 1 takes the likeliest token at every step."""
+    metrics: tuple[str, ...] = ("bleu", "chrf")
+    """What translations are scored by: bleu, bleu_lowercase, chrf, ter; rouge_1, rouge_2, rouge_l for summaries. The
+    first one decides which checkpoint is best, if training.metric does not."""
+    cut: Literal["13a", "intl", "zh", "char", "none"] = "13a"
+    """How BLEU cuts texts into words: 13a for most languages, zh for Chinese, char for scripts without blanks, none for
+    texts that are cut already."""
+
+    @model_validator(mode="after")
+    def _known(self) -> TranslateEvaluation:
+        for name in self.metrics:
+            if name not in TRANSLATIONS:
+                raise ValueError(
+                    f"evaluation.metrics has {name!r}, which is no score of translations: "
+                    f"{did_you_mean(name, TRANSLATIONS)}"
+                )
+        if not self.metrics and self.sentences:
+            raise ValueError("evaluation.metrics names no score: name one, or set evaluation.sentences to 0")
+        return self
+
+
+_RECURRENT: dict[str, Any] = {
+    "optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0, "schedule": "plateau", "plateau_patience": 2,
+    "patience": 6, "max_epochs": 40,
+}  # fmt: skip
+_ATTENDING: dict[str, Any] = {
+    "optimizer": "adam", "learning_rate": 0.001, "betas": (0.9, 0.98), "clip_norm": 1.0, "schedule": "inverse_sqrt",
+    "warmup_steps": 300, "patience": 10, "max_epochs": 60,
+}  # fmt: skip
+SUGGESTED: dict[str, dict[str, Any]] = {"transformer": _ATTENDING, "convolutional": _ATTENDING}
+"""How each model likes to be trained, where the config does not say; the others as recurrent ones."""
+
+
+class TranslateConfig(Config):
+    """Sentences to sentences: translation, and summaries."""
+
+    task: Literal["translate"] = "translate"
+    """The task this config is for."""
+    seed: int = Field(0, ge=0)
+    """The seed of everything that is drawn at random."""
+    machine: MachineSettings = MachineSettings()
+    data: TranslateData = TranslateData()
+    tokenizer: TokeniserSettings = BpeTokens()
+    """How sources, and targets if target_tokenizer does not say else, are cut into tokens."""
+    target_tokenizer: TargetTokens = SameTokens()
+    """How targets are cut into tokens; same: as sources."""
+    vocabulary: SidesSettings = SidesSettings()
+    model: EncoderDecoderSettings = TransformerSettings()
+    batches: BatchSettings = BatchSettings(batch_size=4000, batch_by="tokens")
+    training: TrainingSettings = Field(default_factory=TrainingSettings)
+    search: SearchSettings = BeamSettings(width=5, normalise="gnmt", max_length=2000)
+    """How translations are chosen."""
+    writing: WritingSettings = WritingSettings()
+    evaluation: TranslateEvaluation = TranslateEvaluation()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _suggest(cls, data: Any) -> Any:
+        """Train each model as it likes to be trained, unless the config says how."""
+        model = data.get("model", {}) if isinstance(data, dict) else {}
+        kind = str(model.get("kind", "transformer") if isinstance(model, dict) else getattr(model, "kind", ""))
+        return with_suggestions(data, {kind: SUGGESTED.get(kind, _RECURRENT)}, "transformer")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> TranslateConfig:
+        problems = [*self._metric_problems()]
+        if self.vocabulary.joint and self.target_tokenizer.kind != "same":
+            problems.append(
+                f"vocabulary.joint = true learns one tokeniser from both sides, and target_tokenizer.kind = "
+                f"{self.target_tokenizer.kind!r} asks for another: leave one of them out"
+            )
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _metric_problems(self) -> Iterator[str]:
+        metric = self.training.metric
+        known = (*LIKELIHOODS, *(self.evaluation.metrics if self.evaluation.sentences else ()))
+        if metric is not None and metric not in known:
+            if metric in TRANSLATIONS:
+                yield (
+                    f"training.metric = {metric!r} is not scored at evaluations: name it in evaluation.metrics, and "
+                    f"let evaluation.sentences = {self.evaluation.sentences} be more than 0"
+                )
+            else:
+                yield f"training.metric = {metric!r} is no score of a translator: {did_you_mean(metric, known)}"
+
+    @property
+    def joint(self) -> bool:
+        """Whether both sides have one tokeniser and one vocabulary."""
+        if self.vocabulary.joint is not None:
+            return self.vocabulary.joint
+        return self.target_tokenizer.kind == "same" and self.tokenizer.kind in ("bpe", "unigram", "bytes")
+
+    @property
+    def metric(self) -> str:
+        """The score that decides which checkpoint is best, if training.metric does not."""
+        return self.evaluation.metrics[0] if self.evaluation.sentences else LIKELIHOODS[0]

@@ -1,0 +1,89 @@
+"""What a translator answers: translations with their scores, and where the model looked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from catena.tasks.application import BEST, Asking
+
+
+@dataclass(frozen=True, eq=False)
+class Translation:
+    """One translation.
+
+    Args:
+        tokens: as the model wrote them.
+        log_prob: log p(translation | source), its end included.
+        score: what the search ranked it by.
+        log_probs: of each token and of the end, if scores were asked for.
+        attention: if alignments were asked for: for each layer that looks at the source, ``[head, t, s]``, the end of
+            the translation as last row and that of the source as last column.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    log_prob: float
+    score: float
+    log_probs: tuple[float, ...] | None = None
+    attention: tuple[np.ndarray, ...] | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def weights(self) -> Float[np.ndarray, "t s"] | None:
+        """Where it looked: the mean over all layers and heads; None if that was not asked for, or it looks nowhere."""
+        if not self.attention:
+            return None
+        return np.mean([layer.mean(axis=0) for layer in self.attention], axis=0)
+
+    def alignment(self) -> list[tuple[int, int]]:
+        """(source token, target token) pairs: each target token with the source token that was looked at most; none
+        where that is the end of the source."""
+        weights = self.weights
+        if weights is None:
+            return []
+        most = weights[: len(self.tokens)].argmax(axis=1).tolist()
+        return [(s, t) for t, s in enumerate(most) if s < weights.shape[1] - 1]
+
+
+@dataclass(frozen=True, eq=False)
+class Translated:
+    """The translations of a text, the best first; none for an empty text. Prints as the best one."""
+
+    text: str
+    tokens: tuple[str, ...]
+    translations: tuple[Translation, ...]
+    asking: Asking = BEST
+
+    def __str__(self) -> str:
+        return self.translations[0].text if self.translations else ""
+
+    def links(self, one: Translation) -> list[tuple[str, str]]:
+        """The alignment of a translation in tokens."""
+        return [(self.tokens[s], one.tokens[t]) for s, t in one.alignment()]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values: the source and its translations, with all that was asked for."""
+        row: dict[str, Any] = {"source": self.text, "tokens": list(self.tokens)}
+        row["translations"] = [self._one(one) for one in self.translations]
+        return row
+
+    def _one(self, one: Translation) -> dict[str, Any]:
+        row: dict[str, Any] = {"text": one.text, "tokens": list(one.tokens), "log_prob": round(one.log_prob, 6)}
+        row["score"] = round(one.score, 6)
+        if one.log_probs is not None:
+            row["log_probs"] = [round(x, 6) for x in one.log_probs]
+        if one.attention is not None:
+            row["alignment"] = [list(pair) for pair in one.alignment()]
+            row["attention"] = [_rounded(layer) for layer in one.attention]
+        return row
+
+
+def _rounded(weights: np.ndarray) -> Sequence[Any]:
+    return np.round(weights.astype(np.float64), 4).tolist()
