@@ -75,6 +75,13 @@ def test_words_between_blanks_become_tagged_characters(tmp_path: Path) -> None:
         read(path, data={"segment": True, "tag_separator": "/"})
 
 
+def test_columns_are_not_cut_into_characters(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("".join("she\tO\nsaw\tO\nBob\tB-PER\n\n" for _ in range(4)), encoding="utf-8")
+    with pytest.raises(FormatError, match=r"a word in each line .*leave --segment out, or say --format text"):
+        read(path, data={"segment": True})
+
+
 def test_what_is_tagged_is_counted_by_its_name(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("我们 爱 北京\n很 大\n", encoding="utf-8")

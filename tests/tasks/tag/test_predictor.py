@@ -213,10 +213,29 @@ def test_lines_json_and_colours(tagger: TagPredictor) -> None:
     assert len(row["probabilities"]) == 5
     plain = replace(found, answers=())
     assert tagger.write(plain, text, "tsv").split("\t")[0] == " ".join(found.tags)
-    assert tagger.write(plain, text, "text") == "she saw [Bob]PER in [Paris]LOC"
+    assert tagger.write(plain, text, "text") == f"she saw [Bob]PER in [Paris]LOC\t{found.log_prob:.6f}"
+    assert tagger.write(replace(plain, log_prob=None), text, "text") == "she saw [Bob]PER in [Paris]LOC"
     coloured = tagger.write(plain, text, "colour")
     assert "\x1b[" in coloured
     assert "saw" in coloured
+
+
+def test_every_answer_has_its_own_confidences(tagger: TagPredictor) -> None:
+    text = "she saw Bob in Paris"
+    (alone,) = tagger.predict([text], Asking(confidence=True))
+    (found,) = tagger.predict([text], Asking(confidence=True, nbest=4))
+    first, *others = found.answers
+    assert first.probabilities == alone.probabilities
+    for answer in others:
+        pairs = list(zip(first.tags, answer.tags, first.probabilities, answer.probabilities, strict=True))
+        assert any(a != b for a, b, _, _ in pairs)
+        assert all((p == q) == (a == b) for a, b, p, q in pairs)
+    for format, count in (("conll", 5), ("tsv", 4)):
+        lines = [line for line in tagger.write(found, text, format).splitlines() if line and not line.startswith("#")]
+        assert len(lines) == (20 if format == "conll" else 4)
+        for answer, line in zip(found.answers, lines[:: count if format == "conll" else 1], strict=True):
+            shown = line.split("\t")[-1] if format == "conll" else line.split("\t")[1].split(" ")[0]
+            assert shown == f"{answer.probabilities[0]:.4f}"
 
 
 def test_files_of_other_kinds(tagger: TagPredictor, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from catena.data.examples import Place
 from catena.data.schemes import BILOU, IOB1, IOB2
 from catena.data.vocabulary import Labels
 from catena.errors import CheckpointError, DataError
+from catena.tasks.tag.scoring import scores_of
 from catena.tasks.tag.settings import TagSettings
 from catena.tasks.tag.tagging import Tagging, find_tagging, scheme_of
 
@@ -63,6 +65,10 @@ def test_tags_that_no_scheme_allows_are_shown_with_both_lines() -> None:
 def test_broken_spans_are_mended_if_asked() -> None:
     tagging = found("O B-A I-A", "O O I-B", repair=True)
     assert tagging.learnt(list("abc"), ["O", "O", "I-B"]) == ["O", "O", "B-B"]
+    # What is scored is what was read: a model that finds B-B is right.
+    assert scores_of(tagging, [["O", "O", "I-B"]], [["O", "O", "B-B"]])["accuracy"] == 1
+    strict = replace(tagging, repair=False)
+    assert scores_of(strict, [["O", "O", "I-B"]], [["O", "O", "B-B"]])["accuracy"] == 2 / 3
     with pytest.raises(DataError, match=r"train.conll:12: 'I-B' after 'O'.*Mend it there, say --tags.scheme"):
         Tagging(Labels(()), IOB2, IOB2).learnt(list("abc"), ["O", "O", "I-B"], AT)
 

@@ -72,8 +72,14 @@ def seen_format(path: str | Path, encoding: str | None) -> Recognised:
 
 def recognised(data: TagData, path: str | Path) -> Recognised:
     """The format that the config names or the file shows; one that holds no tagged sentences is refused."""
-    asked = data.format if data.format != "auto" else "text" if data.segment else None
-    found = Recognised(asked, "it was asked for") if asked else seen_format(path, data.encoding)
+    found = seen_format(path, data.encoding) if data.format == "auto" else Recognised(data.format, "it was asked for")
+    if data.segment and data.format == "auto":
+        if found.format in SENTENCES:
+            raise FormatError(
+                f"{path} has a word in each line ({found.why}), and --segment is for text with blanks between words, a "
+                f"sentence in each line: leave --segment out, or say --format text if it is such text"
+            )
+        return Recognised("text", "text with blanks between its words")
     if found.format in SENTENCES or (found.format == "text" and data.segment):
         return found
     if found.format == "text":

@@ -30,11 +30,13 @@ class FoundSpan:
 
 @dataclass(frozen=True)
 class TagAnswer:
-    """A tag for each word, and the spans that they mark. ``log_prob`` is that of the whole, in nats."""
+    """A tag for each word, and the spans that they mark. ``log_prob`` is that of the whole, in nats;
+    ``probabilities`` are those of each tag by itself, if asked for."""
 
     tags: tuple[str, ...]
     spans: tuple[FoundSpan, ...] = ()
     log_prob: float | None = None
+    probabilities: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ def marked(words: Sequence[str], tags: Sequence[str], spans: Sequence[FoundSpan]
         parts.append(f"[{inside}]{span.kind}")
         at = span.end
     return between.join([*parts, *words[at:]])
+
+
+def scored(text: str, answer: TagAnswer) -> str:
+    """Text with the log-probability behind it, where that was asked for."""
+    return text if answer.log_prob is None else f"{text}\t{_number(answer.log_prob)}"
 
 
 def coloured(prediction: TagPrediction, kinds: Sequence[str], between: str = " ") -> str:
@@ -102,7 +109,7 @@ def as_columns(prediction: TagPrediction, item: Any, column: str) -> str:
     blocks = []
     for rank, answer in enumerate(prediction.answers, start=1):
         comments = (f"# answer = {rank}", f"# log_prob = {_number(answer.log_prob)}")
-        blocks.append(_block(prediction.words, answer.tags, None, example, column, comments))
+        blocks.append(_block(prediction.words, answer.tags, answer.probabilities, example, column, comments))
     return "\n".join(blocks)
 
 
@@ -161,11 +168,18 @@ def as_json(prediction: TagPrediction) -> str:
     if prediction.log_prob is not None:
         row["log_prob"] = round(prediction.log_prob, 6)
     if prediction.answers:
-        row["answers"] = [
-            {"tags": list(answer.tags), "log_prob": None if answer.log_prob is None else round(answer.log_prob, 6)}
-            for answer in prediction.answers
-        ]
+        row["answers"] = [_answer(answer) for answer in prediction.answers]
     return json.dumps(row, ensure_ascii=False)
+
+
+def _answer(answer: TagAnswer) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "tags": list(answer.tags),
+        "log_prob": None if answer.log_prob is None else round(answer.log_prob, 6),
+    }
+    if answer.probabilities is not None:
+        row["probabilities"] = [round(p, 6) for p in answer.probabilities]
+    return row
 
 
 def _span(span: FoundSpan) -> dict[str, Any]:
@@ -177,16 +191,16 @@ def _span(span: FoundSpan) -> dict[str, Any]:
 
 def as_line(prediction: TagPrediction) -> str:
     """Tags, log-probability if it was asked for, and words, parted by tabs; a line for each answer."""
-    words = " ".join(prediction.words)
-    if prediction.answers:
-        answers = prediction.answers
-        return "\n".join(f"{' '.join(one.tags)}\t{_number(one.log_prob)}\t{words}" for one in answers)
-    fields = [" ".join(prediction.tags)]
-    if prediction.probabilities is not None:
-        fields.append(" ".join(f"{p:.4f}" for p in prediction.probabilities))
-    if prediction.log_prob is not None:
-        fields.append(_number(prediction.log_prob))
-    return "\t".join([*fields, words])
+    own = TagAnswer(prediction.tags, prediction.spans, prediction.log_prob, prediction.probabilities)
+    lines = []
+    for answer in prediction.answers or (own,):
+        fields = [" ".join(answer.tags)]
+        if answer.probabilities is not None:
+            fields.append(" ".join(f"{p:.4f}" for p in answer.probabilities))
+        if answer.log_prob is not None or prediction.answers:
+            fields.append(_number(answer.log_prob))
+        lines.append("\t".join([*fields, " ".join(prediction.words)]))
+    return "\n".join(lines)
 
 
 def _number(value: float | None) -> str:

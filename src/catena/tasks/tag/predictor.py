@@ -32,6 +32,7 @@ from catena.tasks.tag.prediction import (
     as_line,
     coloured,
     marked,
+    scored,
 )
 from catena.tasks.tag.scorer import Scorer, best_tags, plan_of
 from catena.tasks.tag.scoring import Judged, measure_of, metric_of, report_lines, scores_of, signatures_of
@@ -133,23 +134,40 @@ class TagPredictor(Predictor):
             answers = [list(some) for some in distribution.nbest(asking.nbest)]
         else:
             answers = [[(tags, None)] for tags in distribution.best()]
-        firsts = [some[0][0] for some in answers]
-        spans = [own_spans(self.tagging, tags) for tags in firsts]
-        chances = distribution.tag_probabilities() if asking.confidence else None
-        of_spans = distribution.span_probabilities(spans) if asking.confidence else [None] * len(firsts)
         several = asking.nbest > 1 or asking.samples > 0
+        ranked = self._ranked(distribution, sentences, answers, asking.confidence)
         made = []
-        for i, sentence in enumerate(sentences):
-            shown = self.tagging.shown(sentence.words, firsts[i])
-            sure = None if chances is None else self._confidences(sentence, firsts[i], shown, chances[i])
-            further = tuple(self._answer(sentence, *one) for one in answers[i]) if several else ()
-            found = self._spans(sentence, spans[i], of_spans[i])
-            made.append(TagPrediction(sentence.words, tuple(shown), found, answers[i][0][1], sure, further))
+        for sentence, some in zip(sentences, ranked, strict=True):
+            first = some[0]
+            further = tuple(some) if several else ()
+            made.append(
+                TagPrediction(sentence.words, first.tags, first.spans, first.log_prob, first.probabilities, further)
+            )
         return made
 
-    def _answer(self, sentence: Sentence, tags: list[str], log_prob: float | None) -> TagAnswer:
-        shown = tuple(self.tagging.shown(sentence.words, tags))
-        return TagAnswer(shown, self._spans(sentence, own_spans(self.tagging, tags), None), log_prob)
+    def _ranked(
+        self,
+        distribution: TagDistribution,
+        sentences: Sequence[Sentence],
+        answers: list[list[tuple[list[str], float | None]]],
+        confidence: bool,
+    ) -> list[list[TagAnswer]]:
+        """The answers of each sentence as files write them, with the probabilities of their parts if asked for."""
+        chances = distribution.tag_probabilities() if confidence else None
+        made: list[list[TagAnswer]] = [[] for _ in sentences]
+        for rank in range(max(len(some) for some in answers)):
+            with_one = [i for i, some in enumerate(answers) if rank < len(some)]
+            spans: list[list[Span]] = [[] for _ in sentences]
+            for i in with_one:
+                spans[i] = own_spans(self.tagging, answers[i][rank][0])
+            of_spans = distribution.span_probabilities(spans) if confidence else [None] * len(sentences)
+            for i in with_one:
+                sentence, (tags, log_prob) = sentences[i], answers[i][rank]
+                shown = self.tagging.shown(sentence.words, tags)
+                sure = None if chances is None else self._confidences(sentence, tags, shown, chances[i])
+                found = self._spans(sentence, spans[i], of_spans[i])
+                made[i].append(TagAnswer(tuple(shown), found, log_prob, sure))
+        return made
 
     def _spans(
         self, sentence: Sentence, spans: Sequence[Span], chances: Sequence[float] | None
@@ -246,7 +264,7 @@ class TagPredictor(Predictor):
         while block := list(islice(examples, BLOCK_SENTENCES)):
             sentences = [one.sentence for one in block]
             found += best_tags(self.scorer, sentences, self.config.evaluation.tokens_at_once)
-            right += [one.tags for one in block]
+            right += [tuple(self.tagging.mended(one.tags)) for one in block]
         if not right:
             raise DataError(f"{path} has no sentence to score: {tally.counts(0).sentence('')}")
         return Judged(right, found, tally.counts(len(right)).sentence(""))
@@ -287,8 +305,8 @@ class TagPredictor(Predictor):
             return coloured(prediction, sorted(kinds - {""}), between)
         answers = prediction.answers or (TagAnswer(prediction.tags, prediction.spans, prediction.log_prob),)
         if self.config.data.segment:
-            return "\n".join(_cut_text(prediction.words, answer) for answer in answers)
-        return "\n".join(marked(prediction.words, answer.tags, answer.spans) for answer in answers)
+            return "\n".join(scored(_cut_text(prediction.words, answer), answer) for answer in answers)
+        return "\n".join(scored(marked(prediction.words, one.tags, one.spans), one) for one in answers)
 
     def picture(self, item: Any, asking: Asking = BEST) -> Picture:
         """A trellis: for each word the tags that it may have, as large as they are probable, and the best path."""

@@ -79,6 +79,7 @@ def known_alone(right: TagLists, found: TagLists, unknown: str | None) -> tuple[
 
 def scores_of(tagging: Tagging, right: TagLists, found: TagLists) -> dict[str, float]:
     """Every score of some predictions by name. Spans are scored in sentences whose tags are all known."""
+    right = [tagging.mended(tags) for tags in right]
     words = known_alone(right, found, tagging.unknown)
     if not words[0]:
         raise DataError("no word has a tag that is known, so there is nothing to score")

@@ -102,6 +102,12 @@ class Tagging:
         except SchemeError:  # an unconstrained model breaks its scheme
             return tags_of(_lenient(tags), len(tags), self.files)
 
+    def mended(self, tags: Sequence[str]) -> list[str]:
+        """Tags of a file as they are read: where spans are repaired, what breaks the scheme is written anew."""
+        if not self.repair or self.files is None:
+            return list(tags)
+        return self.shown(tags, self.learnt(tags, tags))
+
     def ids(self, tags: Sequence[str]) -> np.ndarray:
         """The ids of the model's tags; -1 where a tag is not known."""
         return np.array([UNKNOWN_ID if tag == self.unknown else self.names.id(tag) for tag in tags], np.int64)
