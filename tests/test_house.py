@@ -15,7 +15,7 @@ FLOORS = [
     {"attention", "outputs", "grammar", "draw"},
     {"encoders", "decoding"},
     {"lm", "seq2seq", "vectors"},
-    {"transduction"},
+    {"transduction", "retrieval"},
     {"training"},
     {"tasks"},
     {"recipes"},

@@ -50,7 +50,7 @@ def read_csv(
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise FormatError(f"the delimiter must be one character and no quote or line end, not {delimiter!r}")
     names: list[str] | None = None
-    for place, fields in _records(path, delimiter, quoted, encoding):
+    for place, fields in records(path, delimiter, quoted, encoding):
         if not any(field.strip() for field in fields):
             yield LabelledText("", (), place)
             continue
@@ -100,7 +100,7 @@ def read_tsv(
     )
 
 
-def _records(path: Path | str, delimiter: str, quoted: bool, encoding: str | None) -> Iterator[tuple[Place, list[str]]]:
+def records(path: Path | str, delimiter: str, quoted: bool, encoding: str | None) -> Iterator[tuple[Place, list[str]]]:
     """The fields of each record and the line in which it begins."""
     csv.field_size_limit(2**31 - 1)  # the module's own limit is 128 KiB for a field
     with open_text(path, encoding) as lines:

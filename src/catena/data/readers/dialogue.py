@@ -1,0 +1,260 @@
+"""Conversations in files: pairs, labelled pairs, test files with distractors, JSON lines, and dialogues turn by turn.
+
+pairs        context<TAB>response, one a line
+labelled     a table with a header: context, utterance (or response), label 1 or 0
+distractors  a table with a header: context, utterance, distractor_0, distractor_1, …
+responses    JSON lines: context, and response, responses or positive_responses; perhaps distractors, or
+             random_negative_responses and adversarial_negative_responses (DailyDialog++)
+turns        JSON lines: turns (strings, or objects with text and speaker), perhaps speakers
+dialogue     a turn a line, a blank line between dialogues; speaker<TAB>turn where speakers are named
+
+In the text of a table the turns of a context stand between ``__eot__`` marks, as in the Ubuntu corpus.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from catena.data.dialogue import Exchange, exchanges_of
+from catena.data.examples import Place
+from catena.data.files import bad_line, open_text
+from catena.data.readers.delimited import records
+from catena.errors import FormatError
+from catena.registry import Registry
+
+END_OF_TURN, END_OF_UTTERANCE = "__eot__", "__eou__"
+RESPONSE_COLUMNS = ("utterance", "response", "ground truth utterance", "ground_truth_utterance", "answer", "reply")
+CONTEXT_COLUMNS = ("context", "question", "message")
+DISTRACTOR = re.compile(r"distractor[_ ]?(\d+)$")
+GOOD = ("positive_responses", "responses", "response")
+Reader = Callable[[Path, str | None], Iterator[Exchange]]
+
+READERS: Registry[Reader] = Registry("format of conversations")
+
+
+def turns_of(text: str) -> tuple[str, ...]:
+    """The turns of a context in one line: what stands between ``__eot__`` marks, marks of utterances left out."""
+    parts = (part.replace(END_OF_UTTERANCE, " ") for part in text.split(END_OF_TURN))
+    return tuple(" ".join(part.split()) for part in parts if part.strip())
+
+
+def read(path: Path, format: str, encoding: str | None = None) -> Iterator[Exchange]:
+    """The exchanges of a file, those with empty sides too: what is dropped is for the caller to count."""
+    return READERS[format](path, encoding)
+
+
+# --- which format -----------------------------------------------------------------------------------------------------
+
+
+def recognise(path: Path, encoding: str | None = None) -> tuple[str, str]:
+    """The format of a file of conversations, and what speaks for it."""
+    with open_text(path, encoding) as lines:
+        sample = [line for _, line in zip(range(200), (line for _, line in lines), strict=False)]
+    filled = [line for line in sample if line.strip()]
+    if not filled:
+        raise FormatError(f"{path} has no text in its first {len(sample)} lines: there is no conversation to read")
+    first = filled[0].lstrip()
+    if first.startswith("{"):
+        keys = set(_object(first, Place(str(path), 1 + sample.index(filled[0]))))
+        return ("turns", "its objects have turns") if "turns" in keys else ("responses", "its objects have contexts")
+    names = _names(first)
+    if any(name in CONTEXT_COLUMNS for name in names) and any(DISTRACTOR.match(name) for name in names):
+        return "distractors", "its header names distractors"
+    if "label" in names and any(name in CONTEXT_COLUMNS for name in names):
+        return "labelled", "its header names a context and a label"
+    if all(line.count("\t") == 1 for line in filled) and len(filled) == len(sample):
+        return "pairs", "every line has one tab"
+    if len(filled) < len(sample) or "\t" not in first:
+        return "dialogue", "its lines are turns"
+    raise FormatError(
+        f"{path} is no file of conversations that is known: its first line is {first[:80]!r}. Name its format with "
+        f"--data.format: {', '.join(READERS)}"
+    )
+
+
+def _names(line: str) -> list[str]:
+    """The columns that a first line may name, in lower case."""
+    return [name.strip().strip('"').lower() for name in line.split("\t" if "\t" in line else ",")]
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+@READERS.register("pairs")
+def read_pairs(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
+    """context<TAB>response."""
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            fields = line.split("\t") if line.strip() else ["", ""]
+            if len(fields) != 2:
+                problem = f"has {len(fields)} tab-separated field{'s' if len(fields) > 1 else ''}, not 2"
+                raise bad_line(path, number, line, problem, "Every line must be context<TAB>response.")
+            if number == 1 and fields[0].strip().lower() in CONTEXT_COLUMNS:
+                continue
+            yield _exchange(fields[0], (fields[1],), Place(str(path), number))
+
+
+@READERS.register("labelled")
+def read_labelled(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
+    """Pairs with a label: 1 where the response is the true one, 0 where it is not."""
+    for place, row in _rows(path, encoding, ("label",)):
+        context, response, label = row["context"], row["response"], row["label"].strip()
+        if label not in ("0", "1", "0.0", "1.0"):
+            raise bad_line(path, place.line, "\t".join(row.values()), f"has the label {label!r}", "It must be 1 or 0.")
+        right = label.startswith("1")
+        yield _exchange(context, (response,) if right else (), place, () if right else (response,))
+
+
+@READERS.register("distractors")
+def read_distractors(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
+    """A context, its true response, and responses that are not."""
+    for place, row in _rows(path, encoding, ()):
+        numbered = sorted((int(found[1]), name) for name in row if (found := DISTRACTOR.match(name)))
+        if not numbered:
+            raise FormatError(f"{path} names no column distractor_0: its columns are {', '.join(row)}")
+        yield _exchange(row["context"], (row["response"],), place, tuple(row[name] for _, name in numbered))
+
+
+def _rows(path: Path, encoding: str | None, needed: tuple[str, ...]) -> Iterator[tuple[Place, dict[str, str]]]:
+    """The records of a table as values by column, in which context and response have those names."""
+    with open_text(path, encoding) as lines:
+        delimiter = "\t" if "\t" in next((line for _, line in lines if line.strip()), "") else ","
+    names: list[str] | None = None
+    for place, fields in records(path, delimiter, delimiter == ",", encoding):
+        if not any(field.strip() for field in fields):
+            continue
+        if names is None:
+            names = _header(path, fields, needed)
+        elif len(fields) != len(names):
+            problem = f"has {len(fields)} fields where the header has {len(names)}"
+            raise bad_line(path, place.line, delimiter.join(fields), problem, f"The columns are {', '.join(names)}.")
+        else:
+            yield place, dict(zip(names, fields, strict=True))
+
+
+def _header(path: Path, fields: list[str], needed: tuple[str, ...]) -> list[str]:
+    names = [field.strip().lower() for field in fields]
+    for standard, known in (("context", CONTEXT_COLUMNS), ("response", RESPONSE_COLUMNS)):
+        at = next((names.index(name) for name in known if name in names), None)
+        if at is None:
+            raise FormatError(
+                f"{path} has no column for the {standard}: its first line names {', '.join(map(repr, fields))}, and "
+                f"one must be {' or '.join(known)}"
+            )
+        names[at] = standard
+    for name in needed:
+        if name not in names:
+            raise FormatError(f"{path} has no column {name!r}: its first line names {', '.join(map(repr, fields))}")
+    return names
+
+
+def _exchange(context: str, responses: tuple[str, ...], place: Place, wrong: tuple[str, ...] = ()) -> Exchange:
+    return Exchange(turns_of(context), tuple(map(_whole, responses)), place, wrong=tuple(map(_whole, wrong)))
+
+
+def _whole(response: str) -> str:
+    """A response in one line, the marks that end its utterances and itself left out."""
+    return " ".join(turns_of(response))
+
+
+# --- JSON lines -------------------------------------------------------------------------------------------------------
+
+
+@READERS.register("responses")
+def read_responses(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
+    """An object a line: a context, as a list of turns or one string, and its responses."""
+    for place, thing in _objects(path, encoding):
+        context = thing.get("context")
+        if isinstance(context, str):
+            context = list(turns_of(context))
+        good = next((thing[key] for key in GOOD if key in thing), None)
+        if context is None or good is None:
+            has = ", ".join(map(repr, list(thing)[:8])) or "none"
+            raise FormatError(f"{place} must have the keys context and response (or responses), and has {has}")
+        yield Exchange(
+            _texts(context, "context", place),
+            _texts([good] if isinstance(good, str) else good, "responses", place),
+            place,
+            wrong=_texts(thing.get("distractors", thing.get("random_negative_responses", [])), "distractors", place),
+            hard=_texts(thing.get("adversarial_negative_responses", []), "adversarial_negative_responses", place),
+        )
+
+
+@READERS.register("turns")
+def read_turns(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
+    """A dialogue a line, as a list of its turns."""
+    for place, thing in _objects(path, encoding):
+        turns, speakers = thing.get("turns"), thing.get("speakers", [])
+        if not isinstance(turns, list):
+            raise FormatError(f"{place} must have a list 'turns', and has {', '.join(map(repr, list(thing)[:8]))}")
+        if turns and all(isinstance(turn, dict) for turn in turns):
+            speakers = [str(turn.get("speaker", "")) for turn in turns]
+            speakers = speakers if all(speakers) else []
+            turns = [turn.get("text") for turn in turns]
+        if speakers and len(speakers) != len(turns):
+            raise FormatError(f"{place} has {len(turns)} turns and {len(speakers)} speakers: name one for each turn")
+        texts = _texts(turns, "turns", place)
+        yield from exchanges_of(texts, [str(speaker) for speaker in speakers], place)
+
+
+def _objects(path: Path, encoding: str | None) -> Iterator[tuple[Place, dict[str, Any]]]:
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            if line.strip():
+                place = Place(str(path), number)
+                yield place, _object(line, place)
+
+
+def _object(line: str, place: Place) -> dict[str, Any]:
+    try:
+        thing = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        cure = "Every line must be one whole JSON object."
+        raise bad_line(place.file, place.line, line, f"is not JSON ({error})", cure) from None
+    if not isinstance(thing, dict):
+        raise bad_line(place.file, place.line, line, "is no JSON object", "Every line must be one.")
+    return thing
+
+
+def _texts(values: Any, name: str, place: Place) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise FormatError(f"{place} must have a list of texts as {name!r}, and has {str(values)[:80]}")
+    return tuple(" ".join(_written(value).split()) for value in values)
+
+
+def _written(text: str) -> str:
+    """The text with halves of surrogate pairs, which JSON can hold and no file can, as replacement characters."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+# --- plain dialogues --------------------------------------------------------------------------------------------------
+
+
+@READERS.register("dialogue")
+def read_dialogue(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
+    """A turn a line, a blank line after each dialogue; speaker<TAB>turn on all lines of a dialogue, or on none."""
+    block: list[tuple[int, str]] = []
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            if line.strip():
+                block.append((number, line))
+            elif block:
+                yield from _dialogue(path, block)
+                block = []
+    if block:
+        yield from _dialogue(path, block)
+
+
+def _dialogue(path: Path, block: list[tuple[int, str]]) -> list[Exchange]:
+    named = [line.count("\t") for _, line in block]
+    if len(set(named)) > 1 or named[0] > 1:
+        number, line = next((n, text) for n, text in block if text.count("\t") != named[0] or named[0] > 1)
+        problem = f"has {line.count(chr(9))} tabs where the first turn of its dialogue has {named[0]}"
+        raise bad_line(path, number, line, problem, "Write speaker<TAB>turn on every line of a dialogue, or on none.")
+    speakers = [line.split("\t")[0].strip() for _, line in block] if named[0] else []
+    turns = [" ".join(line.split("\t")[-1].split()) for _, line in block]
+    return exchanges_of(turns, speakers, Place(str(path), block[0][0]))

@@ -1,0 +1,1 @@
+"""Which of many texts fits a text: by the words they share, and by vectors."""

@@ -1,0 +1,133 @@
+r"""Dual encoders: a context and a response become a vector each, and one product is their score.
+
+.. math::  s(c, r) = c^\top M r \qquad s(c, r) = c^\top r \qquad s(c, r) = \frac{c^\top r}{\tau \|c\| \|r\|}
+
+Lowe et al. 2015 (bilinear); Henderson et al. 2017 (dot, the others of a batch as wrong answers). What belongs to the
+match is put into the context's side, the query, so that the score of any two is the plain product of query and key:
+an index of keys can be searched by products alone.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catena.embeddings.table import Embedding
+from catena.encoders.build import build_encoder, build_pooling
+from catena.encoders.settings import PoolingSettings
+from catena.numerics import NEVER
+from catena.retrieval.settings import DualSettings, NoEncoder
+from catena.shapes import mask_from_lengths
+
+
+class WeighedMean(nn.Module):
+    """The mean of vectors, each weighed by its token's own weight, which is learnt from a first value, its idf."""
+
+    def __init__(self, weights: Float[Tensor, " v"]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weights.clone())
+
+    def forward(
+        self, states: Float[Tensor, "b t d"], ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+    ) -> Float[Tensor, "b d"]:
+        real = mask_from_lengths(lengths, ids.shape[1])
+        weights = self.weight[ids].masked_fill(~real, 0.0)
+        total = weights.abs().sum(1, keepdim=True).clamp(min=1e-6)
+        return (weights[:, None] @ states)[:, 0] / total
+
+
+class Side(nn.Module):
+    """Token vectors to the vector of a text: an encoder, where there is one, and a pooling."""
+
+    def __init__(self, settings: DualSettings, d_in: int, rarity: Float[Tensor, " v"]) -> None:
+        super().__init__()
+        self.encoder: nn.Module | None = None
+        if not isinstance(settings.encoder, NoEncoder):
+            encoder = build_encoder(settings.encoder, d_in)
+            self.encoder, d_in = encoder, encoder.d_out
+        self.by_weight = settings.pooling.kind == "idf"
+        if settings.pooling.kind == "idf":
+            self.pooling: nn.Module = WeighedMean(rarity)
+            self.d_out = d_in
+        else:
+            how = settings.pooling
+            pooling = build_pooling(PoolingSettings(kind=how.kind, k=how.k, d_attention=how.d_attention), d_in)
+            self.pooling, self.d_out = pooling, pooling.d_out
+
+    def forward(
+        self, vectors: Float[Tensor, "b t d"], ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+    ) -> Float[Tensor, "b d_out"]:
+        states = vectors if self.encoder is None else self.encoder(vectors, lengths)
+        return self.pooling(states, ids, lengths) if self.by_weight else self.pooling(states, lengths)
+
+
+class DualEncoder(nn.Module):
+    """Queries of contexts and keys of responses.
+
+    Args:
+        embedding: ids to vectors, for both sides.
+        rarity: the idf of each id, from which the weights of the idf pooling start.
+    """
+
+    def __init__(self, settings: DualSettings, embedding: Embedding, rarity: Float[Tensor, " v"]) -> None:
+        super().__init__()
+        self.embedding, self.match, self.dropout = embedding, settings.match, settings.dropout_hidden
+        self.context = Side(settings, embedding.d_out, rarity)
+        self.response = self.context if settings.shared else Side(settings, embedding.d_out, rarity)
+        d = self.context.d_out
+        self.matrix = nn.Parameter(torch.eye(d)) if settings.match == "bilinear" else None
+        self.maps = None
+        if settings.projection is not None:
+            maps = [nn.Linear(d, settings.projection, bias=False) for _ in range(2)]
+            for one in maps:
+                nn.init.orthogonal_(one.weight)
+            maps[1].weight.data.copy_(maps[0].weight.data)  # at first the match of the vectors themselves
+            self.maps, d = nn.ModuleList(maps), settings.projection
+        self.log_scale = None
+        if settings.match == "cosine":
+            self.log_scale = nn.Parameter(torch.tensor(-math.log(settings.temperature)))
+        self.d = d
+
+    def queries(self, ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """The vectors of contexts, with all that belongs to the match."""
+        found = self._vector(self.context, 0, ids, lengths)
+        if self.matrix is not None:
+            return found @ self.matrix
+        if self.log_scale is not None:
+            return F.normalize(found, dim=-1) * self.log_scale.exp()
+        return found
+
+    def keys(self, ids: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """The vectors of responses."""
+        found = self._vector(self.response, 1, ids, lengths)
+        return F.normalize(found, dim=-1) if self.match == "cosine" else found
+
+    def _vector(self, side: Side, which: int, ids: Tensor, lengths: Tensor) -> Tensor:
+        found = F.dropout(side(self.embedding(ids), ids, lengths), self.dropout, self.training)
+        return found if self.maps is None else self.maps[which](found)
+
+
+def softmax_loss(
+    scores: Float[Tensor, "n m"], allowed: Bool[Tensor, "n m"], symmetric: bool = True
+) -> Float[Tensor, ""]:
+    """Each context's own response against the others of the batch: the right one of row i is in column i.
+
+    ``allowed`` is False where a column is right for the row too, or equal to the right one, and so no wrong answer; the
+    diagonal is taken as allowed. With ``symmetric`` each response's own context is sought among all as well.
+    """
+    n = len(scores)
+    right = torch.arange(n, device=scores.device)
+    own = torch.zeros_like(allowed)
+    own[right, right] = True
+    scores = scores.masked_fill(~(allowed | own), NEVER)
+    loss = F.cross_entropy(scores, right)
+    return (loss + F.cross_entropy(scores[:, :n].T, right)) / 2 if symmetric else loss
+
+
+def binary_loss(scores: Float[Tensor, " n"], labels: Float[Tensor, " n"]) -> Float[Tensor, ""]:
+    """-y ln p - (1 - y) ln(1 - p), the mean over pairs, of p = sigmoid(score)."""
+    return F.binary_cross_entropy_with_logits(scores, labels)

@@ -1,0 +1,166 @@
+"""An index of texts that are asked for the best: exact, block by block, in files that are mapped into memory.
+
+A part of an index scores a block of its texts for some queries; :func:`search` keeps the best of all blocks, so that
+memory does not grow with the number of texts. Time O(n m d) for n queries of size d and m texts.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from catena.errors import CheckpointError, DataError
+from catena.kernels.nearest import keep_best
+from catena.retrieval.terms import Weights
+
+BLOCK = 1 << 14
+"""Texts of a block."""
+VECTORS, OFFSETS, WORDS, WEIGHTS, NAMES = (
+    "vectors.npy", "term_offsets.npy", "term_ids.npy", "term_weights.npy", "term_names.json",
+)  # fmt: skip
+
+
+class IndexPart(ABC):
+    """Texts that are scored by one matcher. What a query is depends on the kind."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many texts there are."""
+
+    @abstractmethod
+    def block(self, queries: Any, low: int, high: int) -> Float32[np.ndarray, "n m"]:
+        """The scores of texts ``low`` to ``high`` for each query."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write it into a folder."""
+
+
+class VectorPart(IndexPart):
+    """Texts as vectors; queries are vectors, and a score is their product."""
+
+    def __init__(self, matrix: Float32[np.ndarray, "m d"]) -> None:
+        self.matrix = matrix
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    def block(self, queries: Float32[np.ndarray, "n d"], low: int, high: int) -> Float32[np.ndarray, "n m"]:
+        return queries @ np.asarray(self.matrix[low:high]).T
+
+    def save(self, folder: Path) -> None:
+        np.save(folder / VECTORS, np.ascontiguousarray(self.matrix, np.float32))
+
+    @classmethod
+    def load(cls, folder: Path) -> VectorPart:
+        """The matrix stays in its file, and is read where it is needed."""
+        return cls(_mapped(folder / VECTORS))
+
+
+class TermPart(IndexPart):
+    """Texts as sparse weights of words, row after row; queries are weights by word."""
+
+    def __init__(
+        self,
+        offsets: Int64[np.ndarray, " m1"],
+        words: Int64[np.ndarray, " z"],
+        weights: Float32[np.ndarray, " z"],
+        names: dict[str, int],
+    ) -> None:
+        self.offsets, self.words, self.weights, self.names = offsets, words, weights, names
+
+    @classmethod
+    def of(cls, documents: Sequence[Weights]) -> TermPart:
+        """An index of texts whose words are weighed."""
+        names: dict[str, int] = {}
+        words = [names.setdefault(word, len(names)) for document in documents for word in document]
+        weights = [weight for document in documents for weight in document.values()]
+        offsets = np.concatenate(([0], np.cumsum([len(document) for document in documents], dtype=np.int64)))
+        return cls(offsets.astype(np.int64), np.array(words, np.int64), np.array(weights, np.float32), names)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def block(self, queries: Sequence[Weights], low: int, high: int) -> Float32[np.ndarray, "n m"]:
+        first, last = int(self.offsets[low]), int(self.offsets[high])
+        words, weights = np.asarray(self.words[first:last]), np.asarray(self.weights[first:last], np.float64)
+        rows = np.repeat(np.arange(high - low), np.diff(self.offsets[low : high + 1]))
+        found = np.empty((len(queries), high - low), np.float32)
+        asked = np.zeros(len(self.names))
+        for i, query in enumerate(queries):
+            known = [(self.names[word], weight) for word, weight in query.items() if word in self.names]
+            places = np.array([place for place, _ in known], np.int64)
+            asked[places] = [weight for _, weight in known]
+            found[i] = np.bincount(rows, weights * asked[words], minlength=high - low)
+            asked[places] = 0.0
+        return found
+
+    def save(self, folder: Path) -> None:
+        np.save(folder / OFFSETS, self.offsets)
+        np.save(folder / WORDS, self.words)
+        np.save(folder / WEIGHTS, self.weights)
+        (folder / NAMES).write_text(json.dumps(list(self.names), ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> TermPart:
+        """The weights stay in their files, and are read where they are needed."""
+        try:
+            names = json.loads((folder / NAMES).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{folder / NAMES} is not the list of an index ({error})") from None
+        mapped = [_mapped(folder / name) for name in (OFFSETS, WORDS, WEIGHTS)]
+        return cls(mapped[0], mapped[1], mapped[2], {name: i for i, name in enumerate(names)})
+
+
+class MixedPart(IndexPart):
+    """Parts over the same texts; a score is the weighed sum of theirs, a query the tuple of their queries."""
+
+    def __init__(self, parts: Sequence[IndexPart], weights: Sequence[float]) -> None:
+        if len({len(part) for part in parts}) != 1:
+            raise DataError(f"the parts of an index have {[len(part) for part in parts]} texts: they must be the same")
+        self.parts, self.weights = list(parts), list(weights)
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def block(self, queries: Sequence[Any], low: int, high: int) -> Float32[np.ndarray, "n m"]:
+        terms = zip(self.parts, self.weights, queries, strict=True)
+        scored = [np.float32(weight) * part.block(query, low, high) for part, weight, query in terms]
+        return np.asarray(np.sum(scored, axis=0), np.float32)
+
+    def save(self, folder: Path) -> None:
+        raise NotImplementedError("each part is saved by itself")
+
+
+def search(
+    part: IndexPart, queries: Any, n: int, k: int, block: int = BLOCK
+) -> tuple[Float32[np.ndarray, "n k"], Int64[np.ndarray, "n k"]]:
+    """The ``k`` best texts for each of ``n`` queries: scores and places, the best first, of equal ones the first.
+
+    Where there are fewer texts than ``k``, all of them are given.
+    """
+    if k < 1:
+        raise DataError(f"at least one text must be asked for, and {k} are")
+    k = min(k, len(part))
+    scores = np.full((n, k), -np.inf, np.float32)
+    places = np.full((n, k), np.iinfo(np.int64).max, np.int64)
+    if n and k:
+        for low in range(0, len(part), block):
+            high = min(low + block, len(part))
+            found = np.ascontiguousarray(part.block(queries, low, high), np.float32)
+            keep_best(found, np.ones(high - low, np.float32), low, scores, places)
+    order = np.lexsort((places, -scores), axis=1)
+    return np.take_along_axis(scores, order, 1), np.take_along_axis(places, order, 1)
+
+
+def _mapped(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is not a part of an index ({error}): copy the model again") from None

@@ -1,0 +1,139 @@
+r"""Texts matched by the words they share: TF-IDF and BM25. Exact, on sparse weights.
+
+.. math::
+    \text{tf-idf:}\quad w_t(x) \propto n_t(x) \left(1 + \log \frac{1 + N}{1 + N_t}\right),
+    \qquad s(q, d) = \sum_t w_t(q)\, w_t(d), \quad \textstyle\sum_t w_t^2 = 1
+
+    \text{BM25:}\quad s(q, d) = \sum_t n_t(q) \log\left(1 + \frac{N - N_t + 1/2}{N_t + 1/2}\right)
+    \frac{n_t(d)\,(k_1 + 1)}{n_t(d) + k_1 (1 - b + b\,|d| / \overline{|d|})}
+
+n is how often a word occurs in a text, :math:`N_t` in how many of the N documents. Robertson & Zaragoza 2009, section
+3; its idf with the 1 inside the logarithm is never negative. A word that no document has counts as the rarest.
+
+Knows tokens, no files beside its own: a query and a document are lists of tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from catena.errors import CheckpointError, DataError
+from catena.retrieval.settings import Bm25Settings, TfidfSettings
+
+Weights = dict[str, float]
+TERMS = "terms.json"
+
+
+class TermMatcher(ABC):
+    """Weights of words, learnt from documents; the score of a query with a document is the product of theirs.
+
+    Args:
+        n: documents.
+        mean_length: tokens of a document on average.
+        frequency: in how many documents each word occurs.
+    """
+
+    def __init__(self, n: int, mean_length: float, frequency: Mapping[str, int]) -> None:
+        self.n, self.mean_length, self.frequency = n, mean_length, dict(frequency)
+
+    @abstractmethod
+    def query(self, tokens: Sequence[str]) -> Weights:
+        """The weights of the words of a query."""
+
+    @abstractmethod
+    def document(self, tokens: Sequence[str]) -> Weights:
+        """The weights of the words of a document."""
+
+    def score(self, query: Sequence[str], document: Sequence[str]) -> float:
+        """How well a document fits a query; 0 where they share no word."""
+        return product(self.query(query), self.document(document))
+
+    def save(self, folder: Path) -> None:
+        """Write what was learnt as JSON."""
+        about = {"format": 1, "n": self.n, "mean_length": self.mean_length, "frequency": self.frequency}
+        (folder / TERMS).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def product(query: Weights, document: Weights) -> float:
+    """The sum over shared words of their two weights."""
+    if len(document) < len(query):
+        query, document = document, query
+    return math.fsum(weight * document[word] for word, weight in query.items() if word in document)
+
+
+class Tfidf(TermMatcher):
+    """The cosine of weighed counts; queries and documents are weighed alike."""
+
+    def __init__(self, settings: TfidfSettings, n: int, mean_length: float, frequency: Mapping[str, int]) -> None:
+        super().__init__(n, mean_length, frequency)
+        self.settings = settings
+
+    def document(self, tokens: Sequence[str]) -> Weights:
+        found = {}
+        for word, count in Counter(tokens).items():
+            times = 1 + math.log(count) if self.settings.sublinear else count
+            found[word] = times * (1 + math.log((1 + self.n) / (1 + self.frequency.get(word, 0))))
+        length = math.sqrt(math.fsum(weight * weight for weight in found.values()))
+        return {word: weight / length for word, weight in found.items()}
+
+    def query(self, tokens: Sequence[str]) -> Weights:
+        return self.document(tokens)
+
+
+class Bm25(TermMatcher):
+    """Okapi BM25."""
+
+    def __init__(self, settings: Bm25Settings, n: int, mean_length: float, frequency: Mapping[str, int]) -> None:
+        super().__init__(n, mean_length, frequency)
+        self.settings = settings
+
+    def query(self, tokens: Sequence[str]) -> Weights:
+        return {word: count * self.rarity(word) for word, count in Counter(tokens).items()}
+
+    def document(self, tokens: Sequence[str]) -> Weights:
+        k1, b = self.settings.k1, self.settings.b
+        length = k1 * (1 - b + b * len(tokens) / self.mean_length) if self.mean_length else k1
+        return {word: count * (k1 + 1) / (count + length) for word, count in Counter(tokens).items()}
+
+    def rarity(self, word: str) -> float:
+        """The idf of a word."""
+        has = self.frequency.get(word, 0)
+        return math.log(1 + (self.n - has + 0.5) / (has + 0.5))
+
+
+TermMatcherSettings = TfidfSettings | Bm25Settings
+
+
+def learn_terms(settings: TermMatcherSettings, documents: Iterable[Sequence[str]]) -> TermMatcher:
+    """Count the words of documents."""
+    n = tokens = 0
+    frequency: Counter[str] = Counter()
+    for document in documents:
+        n, tokens = n + 1, tokens + len(document)
+        frequency.update(set(document))
+    if n == 0:
+        raise DataError("there is no document to learn the weights of words from: give at least one")
+    return _matcher(settings, n, tokens / n, frequency)
+
+
+def load_terms(settings: TermMatcherSettings, folder: Path) -> TermMatcher:
+    """Read what :meth:`TermMatcher.save` wrote."""
+    path = folder / TERMS
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if about["format"] != 1:
+            raise ValueError(f"its format is {about['format']!r}, not 1")
+        return _matcher(settings, int(about["n"]), float(about["mean_length"]), about["frequency"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} does not hold the weights of words ({error}): copy the model again") from None
+
+
+def _matcher(settings: Any, n: int, mean_length: float, frequency: Mapping[str, int]) -> TermMatcher:
+    kind = Tfidf if isinstance(settings, TfidfSettings) else Bm25
+    return kind(settings, n, mean_length, frequency)

@@ -1,0 +1,156 @@
+"""Readers of conversations: every format, what it means, and what is wrong with a file in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from catena.data.dialogue import Exchange, alternating, inner_exchanges
+from catena.data.examples import Place
+from catena.data.readers.dialogue import read, recognise, turns_of
+from catena.errors import FormatError
+
+ROW = {
+    "context": ["Hi there", "Hello  you"],
+    "positive_responses": ["Fine.", "Good."],
+    "random_negative_responses": ["Blue."],
+    "adversarial_negative_responses": ["You there?"],
+}
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "talk"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def all_of(path: Path) -> list[Exchange]:
+    return list(read(path, recognise(path)[0]))
+
+
+def test_pairs_with_turns_inside_a_context(tmp_path: Path) -> None:
+    path = written(tmp_path, "hi __eou__ there __eot__ yes\tno __eou__ \n\t\n你好\t👋🏽 ok\n")
+    assert recognise(path)[0] == "dialogue", "a blank line stands between dialogues"
+    found = list(read(path, "pairs"))
+    assert [(e.context, e.responses, e.place.line) for e in found] == [
+        (("hi there", "yes"), ("no",), 1),
+        ((), ("",), 2),
+        (("你好",), ("👋🏽 ok",), 3),
+    ]
+    assert found[0].own == (True, False), "two people speak in turn, and the last turn is the other's"
+    path = written(tmp_path, "context\tresponse\na\tb\n")
+    assert recognise(path)[0] == "pairs"
+    assert [e.responses for e in all_of(path)] == [("b",)]
+
+
+@pytest.mark.parametrize("delimiter", ["\t", ","])
+def test_labelled_pairs(tmp_path: Path, delimiter: str) -> None:
+    rows = [("Context", "Utterance", "Label"), ("a __eot__ b", "c", "1"), ("a", "d", "0"), ("e", "f", "1.0")]
+    path = written(tmp_path, "".join(delimiter.join(row) + "\n" for row in rows))
+    assert recognise(path)[0] == "labelled"
+    found = all_of(path)
+    assert [(e.context, e.responses, e.wrong) for e in found] == [
+        (("a", "b"), ("c",), ()),
+        (("a",), (), ("d",)),
+        (("e",), ("f",), ()),
+    ]
+    path = written(tmp_path, delimiter.join(rows[0]) + "\n" + delimiter.join(("a", "b", "yes")) + "\n")
+    with pytest.raises(FormatError, match=r"talk:2 has the label 'yes'.*It must be 1 or 0"):
+        all_of(path)
+
+
+def test_nine_distractors_in_their_order(tmp_path: Path) -> None:
+    names = ["Context", "Ground Truth Utterance", *(f"Distractor_{i}" for i in (10, 2, 0))]
+    path = written(tmp_path, ",".join(names) + '\n"a, b __eot__",right,ten,two,zero\n')
+    assert recognise(path)[0] == "distractors"
+    found = all_of(path)
+    assert found[0].context == ("a, b",)
+    assert found[0].responses == ("right",)
+    assert found[0].wrong == ("zero", "two", "ten")
+    path = written(tmp_path, ",".join(names) + "\na,b\n")
+    with pytest.raises(FormatError, match="talk:2 has 2 fields where the header has 5"):
+        all_of(path)
+
+
+def test_json_lines_with_responses(tmp_path: Path) -> None:
+    plain = {"context": "a __eot__ b", "response": "c"}
+    path = written(tmp_path, json.dumps(ROW) + "\n\n" + json.dumps(plain) + "\n")
+    assert recognise(path)[0] == "responses"
+    first, second = all_of(path)
+    assert first.context == ("Hi there", "Hello you")
+    assert first.responses == ("Fine.", "Good.")
+    assert (first.wrong, first.hard) == (("Blue.",), ("You there?",))
+    assert (second.context, second.responses, second.place.line) == (("a", "b"), ("c",), 3)
+
+
+def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"context": ["a \\ud83d b"], "response": "c"}\n')
+    (found,) = all_of(path)
+    assert found.context[0].encode("utf-8")
+    assert "\N{REPLACEMENT CHARACTER}" in found.context[0]
+
+
+def test_dialogues_turn_by_turn(tmp_path: Path) -> None:
+    objects = [
+        {"turns": ["a", "b", "c"]},
+        {"turns": [{"text": "x", "speaker": "1"}, {"text": "y", "speaker": "1"}, {"text": "z", "speaker": "2"}]},
+        {"turns": ["p", "q"], "speakers": ["s", "s"]},
+        {"turns": ["alone"]},
+    ]
+    path = written(tmp_path, "".join(json.dumps(one) + "\n" for one in objects))
+    assert recognise(path)[0] == "turns"
+    found = [(e.context, e.responses, e.own) for e in all_of(path)]
+    assert found == [
+        (("a",), ("b",), (False,)),
+        (("a", "b"), ("c",), (True, False)),
+        (("x",), ("y",), (True,)),
+        (("x", "y"), ("z",), (False, False)),
+        (("p",), ("q",), (True,)),
+    ]
+
+
+def test_plain_dialogues(tmp_path: Path) -> None:
+    path = written(tmp_path, "\nhello\nhi  there\n\n\nAnn\tyes\nAnn\tno\nBen\twell\n")
+    assert recognise(path)[0] == "dialogue"
+    found = [(e.context, e.responses, e.own, e.place.line) for e in all_of(path)]
+    assert found == [
+        (("hello",), ("hi there",), (False,), 2),
+        (("yes",), ("no",), (True,), 6),
+        (("yes", "no"), ("well",), (False, False), 6),
+    ]
+
+
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
+    cases = {
+        ("pairs", "a\tb\tc\n"): r"talk:1 has 3 tab-separated fields, not 2",
+        ("labelled", "question,label\na,1\n"): r"no column for the response.*'question', 'label'",
+        ("labelled", "context,response\na,b\n"): r"no column 'label'",
+        ("distractors", "context,response\na,b\n"): r"names no column distractor_0",
+        ("responses", "{\n"): r"talk:1 is not JSON",
+        ("responses", "[1]\n"): r"talk:1 is no JSON object",
+        ("responses", '{"context": ["a"]}\n'): r"talk:1 must have the keys context and response.*has 'context'",
+        ("responses", '{"context": [1], "response": "a"}\n'): r"must have a list of texts as 'context'",
+        ("turns", '{"turn": 1}\n'): r"must have a list 'turns', and has 'turn'",
+        ("turns", '{"turns": ["a", "b"], "speakers": ["x"]}\n'): r"has 2 turns and 1 speakers",
+        ("dialogue", "A\tx\ny\n"): r"talk:2 has 0 tabs where the first turn of its dialogue has 1",
+    }
+    for (format, text), words in cases.items():
+        with pytest.raises(FormatError, match=words):
+            list(read(written(tmp_path, text), format))
+    with pytest.raises(FormatError, match="there is no conversation to read"):
+        recognise(written(tmp_path, "\n\n"))
+    with pytest.raises(FormatError, match="no file of conversations that is known"):
+        recognise(written(tmp_path, "a\tb\tc\nd\te\tf\n"))
+
+
+def test_turns_and_speakers() -> None:
+    assert turns_of(" a __eou__ b  __eot__  __eot__ c") == ("a b", "c")
+    assert alternating(3) == (False, True, False)
+    place = Place("x", 1)
+    inner = inner_exchanges(Exchange(("a", "b", "c"), ("d",), place, (True, True, False)))
+    assert [(e.context, e.responses, e.own) for e in inner] == [
+        (("a",), ("b",), (True,)),
+        (("a", "b"), ("c",), (False, False)),
+    ]

@@ -1,0 +1,133 @@
+"""Dual encoders: matches and losses against loops, padding, and the log-linear mixture."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from catena.embeddings.table import EmbeddingTable
+from catena.encoders.settings import ConvolutionSettings, RecurrentSettings
+from catena.errors import DataError
+from catena.retrieval.dual import DualEncoder, binary_loss, softmax_loss
+from catena.retrieval.mixing import fit_weights
+from catena.retrieval.settings import DualPooling, DualSettings, NoEncoder
+from tests.oracle import retrieval as oracle
+
+SIZES = 7, 4
+IDS = torch.tensor([[2, 3, 4, 0], [5, 6, 0, 0], [3, 3, 3, 3]])
+LENGTHS = torch.tensor([3, 2, 4])
+
+
+def built(settings: DualSettings) -> DualEncoder:
+    rarity = torch.linspace(0, 2, SIZES[0])
+    return DualEncoder(settings, EmbeddingTable(*SIZES), rarity).double().eval()
+
+
+def test_the_idf_pooling_is_a_weighed_mean() -> None:
+    model = built(DualSettings(match="dot", pooling=DualPooling(kind="idf")))
+    table, weights = model.embedding.weight, torch.linspace(0, 2, SIZES[0]).double()
+    for row, n, found in zip(IDS, LENGTHS, model.keys(IDS, LENGTHS), strict=True):
+        own = [int(i) for i in row[:n]]
+        total = sum(float(weights[i]) for i in own)
+        expected = sum(float(weights[i]) * table[i] for i in own) / total
+        assert torch.allclose(found, expected, atol=1e-12)
+
+
+def test_the_three_matches_are_their_formulas() -> None:
+    for match, projection in (("bilinear", None), ("dot", None), ("cosine", None), ("cosine", 3)):
+        model = built(DualSettings(match=match, projection=projection, temperature=0.5))
+        if model.matrix is not None:
+            torch.nn.init.normal_(model.matrix)
+        plain = model.context(model.embedding(IDS), IDS, LENGTHS)
+        sides = [plain, plain] if model.maps is None else [one(plain) for one in model.maps]
+        found = model.queries(IDS, LENGTHS) @ model.keys(IDS, LENGTHS).T
+        for i in range(3):
+            for j in range(3):
+                c, r = sides[0][i], sides[1][j]
+                expected = c @ r if model.matrix is None else c @ model.matrix @ r
+                if match == "cosine":
+                    expected = expected / (c.norm() * r.norm()) / 0.5
+                assert found[i, j].item() == pytest.approx(expected.item(), abs=1e-7)
+
+
+@pytest.mark.parametrize("encoder", [NoEncoder(), RecurrentSettings(d=3), ConvolutionSettings(windows=(2,), filters=3)])
+@pytest.mark.parametrize("pooling", ["idf", "mean", "max", "attention"])
+def test_padding_changes_nothing(encoder: NoEncoder, pooling: str) -> None:
+    model = built(DualSettings(encoder=encoder, pooling=DualPooling(kind=pooling), shared=False))
+    together = model.queries(IDS, LENGTHS), model.keys(IDS, LENGTHS)
+    for i, n in enumerate(LENGTHS.tolist()):
+        alone = IDS[i : i + 1, :n], LENGTHS[i : i + 1]
+        assert torch.allclose(model.queries(*alone), together[0][i : i + 1], atol=1e-12)
+        assert torch.allclose(model.keys(*alone), together[1][i : i + 1], atol=1e-12)
+
+
+def test_sides_are_shared_or_not() -> None:
+    encoder = RecurrentSettings(d=3)
+    one, two = built(DualSettings(encoder=encoder)), built(DualSettings(encoder=encoder, shared=False))
+    assert one.context is one.response
+    assert two.context is not two.response
+
+
+def test_losses_are_those_of_loops() -> None:
+    torch.manual_seed(1)
+    scores = torch.randn(4, 6, dtype=torch.float64)
+    allowed = torch.rand(4, 6) < 0.7
+    expected = oracle.softmax_loss(scores.tolist(), allowed.tolist())
+    assert float(softmax_loss(scores, allowed)) == pytest.approx(expected, abs=1e-12)
+    labels = torch.tensor([1.0, 0.0, 1.0, 0.0], dtype=torch.float64)
+    expected = oracle.binary_loss(scores[:, 0].tolist(), labels.tolist())
+    assert float(binary_loss(scores[:, 0], labels)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_one_context_alone_has_nothing_to_lose() -> None:
+    scores = torch.randn(1, 1, requires_grad=True)
+    loss = softmax_loss(scores, torch.zeros(1, 1, dtype=torch.bool))
+    loss.backward()
+    assert loss.item() == 0.0
+    assert torch.isfinite(scores.grad).all()
+
+
+def test_settings_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValidationError, match="projection = 3 is for match = 'dot' or 'cosine'"):
+        DualSettings(projection=3)
+    with pytest.raises(ValidationError, match=r"needs an encoder that reads both ways, and encoder\.kind is 'none'"):
+        DualSettings(pooling=DualPooling(kind="ends"))
+
+
+# --- mixtures ---------------------------------------------------------------------------------------------------------
+
+
+def _loss(questions: list[np.ndarray], weights: np.ndarray) -> float:
+    total = 0.0
+    for q in questions:
+        scores = q @ weights
+        total += float(np.log(np.exp(scores).sum()) - scores[0])
+    return total / len(questions)
+
+
+def test_the_weights_of_a_mixture_are_the_best() -> None:
+    generator = np.random.default_rng(3)
+    questions = [generator.normal(size=(5, 3)) * [1, 10, 0.1] for _ in range(40)]
+    for q in questions:
+        q[0] += [0.7, 0.0, 0.05]
+    weights, loss = fit_weights(questions, penalty=0.0)
+    assert loss == pytest.approx(_loss(questions, weights), abs=1e-9)
+    for k in range(3):
+        for step in (1e-3, -1e-3):
+            moved = weights.copy()
+            moved[k] += step
+            assert _loss(questions, moved) > loss
+    assert np.abs(fit_weights(questions, penalty=10.0)[0]).sum() < np.abs(weights).sum()
+
+
+def test_mixtures_at_their_ends() -> None:
+    useless = [np.ones((4, 2)) for _ in range(3)]
+    assert fit_weights(useless)[0].tolist() == [0, 0]
+    sure = [np.array([[1.0], [0.0]]) for _ in range(3)]
+    weights, loss = fit_weights(sure)
+    assert weights[0] > 1
+    assert np.isfinite(loss)
+    with pytest.raises(DataError, match="without a question"):
+        fit_weights([])

@@ -1,0 +1,87 @@
+"""Vectors that are searched in blocks, mixed parts, and clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catena.errors import CheckpointError, DataError
+from catena.retrieval.cluster import k_means, medoids
+from catena.retrieval.index import MixedPart, TermPart, VectorPart, search
+
+
+@pytest.fixture
+def generator() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+@pytest.mark.parametrize("block", [1, 4, 1000])
+def test_search_is_a_look_at_everything(block: int, generator: np.random.Generator, tmp_path: Path) -> None:
+    matrix = generator.integers(-2, 3, (25, 3)).astype(np.float32)  # whole numbers, so that many scores are equal
+    queries = generator.integers(-2, 3, (6, 3)).astype(np.float32)
+    VectorPart(matrix).save(tmp_path)
+    part = VectorPart.load(tmp_path)
+    assert isinstance(part.matrix, np.memmap)
+    scores, places = search(part, queries, 6, 7, block)
+    for query, found, at in zip(queries, scores, places, strict=True):
+        exact = [(float(np.dot(query, row)), i) for i, row in enumerate(matrix)]
+        best = sorted(exact, key=lambda pair: (-pair[0], pair[1]))[:7]
+        assert [(float(s), int(i)) for s, i in zip(found, at, strict=True)] == best
+
+
+def test_fewer_texts_than_asked_for_and_no_query() -> None:
+    part = VectorPart(np.ones((1, 2), np.float32))
+    scores, places = search(part, np.ones((2, 2), np.float32), 2, 5)
+    assert scores.tolist() == [[2.0], [2.0]]
+    assert places.tolist() == [[0], [0]]
+    assert search(part, np.ones((0, 2), np.float32), 0, 5)[0].shape == (0, 1)
+    with pytest.raises(DataError, match="at least one text"):
+        search(part, np.ones((2, 2), np.float32), 2, 0)
+
+
+def test_mixed_parts_add_weighed_scores(generator: np.random.Generator) -> None:
+    one = VectorPart(generator.normal(size=(9, 2)).astype(np.float32))
+    two = TermPart.of([{"a": float(i), "b": 1.0} for i in range(9)])
+    queries = (generator.normal(size=(3, 2)).astype(np.float32), [{"a": 1.0}, {"b": 2.0}, {"c": 1.0}])
+    scores, places = search(MixedPart([one, two], [2.0, -0.5]), queries, 3, 9, 4)
+    for q in range(3):
+        for score, place in zip(scores[q], places[q], strict=True):
+            words = sum(w * {"a": float(place), "b": 1.0}.get(t, 0.0) for t, w in queries[1][q].items())
+            assert score == pytest.approx(2.0 * float(queries[0][q] @ one.matrix[place]) - 0.5 * words, abs=1e-5)
+    with pytest.raises(DataError, match=r"\[9, 1\] texts"):
+        MixedPart([one, TermPart.of([{}])], [1.0, 1.0])
+
+
+def test_a_damaged_index_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="not a part of an index"):
+        VectorPart.load(tmp_path)
+    with pytest.raises(CheckpointError, match="not the list of an index"):
+        TermPart.load(tmp_path)
+
+
+def test_k_means_finds_groups_that_lie_apart(generator: np.random.Generator) -> None:
+    middles = np.array([[0, 0], [10, 0], [0, 10]], np.float64)
+    vectors = np.concatenate([middle + generator.normal(size=(20, 2)) for middle in middles])
+    centres, nearest = k_means(vectors, 3, generator)
+    for low in (0, 20, 40):
+        group = set(nearest[low : low + 20].tolist())
+        assert len(group) == 1
+        assert centres[group.pop()] == pytest.approx(vectors[low : low + 20].mean(0))
+    chosen = medoids(vectors, centres, nearest)
+    for row in chosen:
+        mates = np.flatnonzero(nearest == nearest[row])
+        apart = [float(((vectors[i] - centres[nearest[row]]) ** 2).sum()) for i in mates]
+        assert mates[int(np.argmin(apart))] == row
+
+
+def test_k_means_at_its_ends(generator: np.random.Generator) -> None:
+    same = np.ones((4, 2))
+    centres, nearest = k_means(same, 3, generator)
+    assert centres.tolist() == [[1, 1]] * 3
+    assert len(medoids(same, centres, nearest)) >= 1
+    vectors = generator.normal(size=(5, 2))
+    assert sorted(medoids(vectors, *k_means(vectors, 5, generator))) == [0, 1, 2, 3, 4]
+    with pytest.raises(DataError, match="from 1 to 5 clusters, and 6"):
+        k_means(vectors, 6, generator)
