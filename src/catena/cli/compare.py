@@ -13,12 +13,12 @@ from typing import Annotated, Literal
 import tyro
 
 from catena.cli.flags import Machine, arg, at_least, parse_flags
-from catena.cli.reading import ReadingFlags
+from catena.cli.reading import AnswerFlags, check_target
 from catena.errors import DataError
 
 
 @dataclass(frozen=True)
-class CompareFlags(ReadingFlags, Machine):
+class CompareFlags(AnswerFlags, Machine):
     first: Annotated[tyro.conf.Positional[Path], arg("RUN_A")]
     """The first run or checkpoint folder."""
     second: Annotated[tyro.conf.Positional[Path], arg("RUN_B")]
@@ -48,10 +48,8 @@ def run(argv: Sequence[str]) -> int:
     from catena.randomness import Randomness
 
     _same_task(flags.first, flags.second)
-    one, two = (
-        open_model(folder, flags).answers(flags.file, flags.metric, flags.reading())
-        for folder in (flags.first, flags.second)
-    )
+    models = [open_model(folder, flags) for folder in (flags.first, flags.second)]
+    one, two = (model.answers(flags.file, flags.metric, check_target(model, flags.reading())) for model in models)
     if one.right != two.right:
         raise DataError(
             f"the two models do not read {flags.file} alike (other columns or labels): they cannot be compared on it"

@@ -12,11 +12,11 @@ from typing import Annotated, Literal
 import tyro
 
 from catena.cli.flags import Machine, arg, parse_flags
-from catena.cli.reading import ReadingFlags
+from catena.cli.reading import AnswerFlags, check_target
 
 
 @dataclass(frozen=True)
-class EvaluateFlags(ReadingFlags, Machine):
+class EvaluateFlags(AnswerFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder."""
     file: Annotated[tyro.conf.Positional[Path], arg("FILE")]
@@ -26,6 +26,10 @@ class EvaluateFlags(ReadingFlags, Machine):
     """Lines for a person, or one JSON object."""
     ensemble: Annotated[tuple[Path, ...], arg("RUN")] = ()
     """More runs that answer together with the first; give FILE before this flag."""
+    beam_size: Annotated[int | None, arg("N", "--num-beams", shown="(default: as trained)")] = None
+    """So many beginnings of an answer are kept while it is searched, for models that search."""
+    length_penalty: Annotated[float | None, arg("X", shown="(default: as trained)")] = None
+    """The power of the length that scores of answers are divided by, for models that search."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -33,8 +37,11 @@ def run(argv: Sequence[str]) -> int:
     flags = parse_flags(EvaluateFlags, argv, usage, about)
 
     from catena.cli.machine import open_together
+    from catena.tasks.application import Asking
 
-    report = open_together(flags.run, flags.ensemble, flags).evaluate(flags.file, flags.reading())
+    asking = Asking(beam_size=flags.beam_size, length_penalty=flags.length_penalty)
+    model = open_together(flags.run, flags.ensemble, flags).searching(asking)
+    report = model.evaluate(flags.file, check_target(model, flags.reading()))
     if flags.format == "json":
         sys.stdout.write(json.dumps({"scores": report.scores, "signatures": report.signatures}) + "\n")
     else:

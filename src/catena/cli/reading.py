@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from catena.cli.flags import arg
+from catena.cli.usage import UsageError
 
 if TYPE_CHECKING:
-    from catena.tasks.application import Reading
+    from catena.tasks.application import Predictor, Reading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,11 +26,29 @@ class ReadingFlags:
     """Column or key that holds the text, in files that name their columns."""
     label_column: Annotated[str | None, arg("NAME")] = None
     """Column or key that holds the label."""
-    target: Annotated[Path | None, arg("FILE")] = None
-    """The file of the right answers, line by line, where they are not in the same file, as in parallel text."""
 
     def reading(self) -> Reading:
         from catena.tasks.application import Reading
 
         named = None if self.input_format == "auto" else self.input_format
-        return Reading(named, self.encoding, self.text_column, self.label_column, self.target)
+        return Reading(named, self.encoding, self.text_column, self.label_column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerFlags(ReadingFlags):
+    """The same for files with the right answers."""
+
+    target: Annotated[Path | None, arg("FILE")] = None
+    """The file of the right answers, line by line, where they are a file of their own, as in parallel text."""
+
+    def reading(self) -> Reading:
+        return dataclasses.replace(super().reading(), target=self.target)
+
+
+def check_target(model: Predictor, reading: Reading) -> Reading:
+    """Refuse a file of right answers where a task reads them from one file."""
+    if reading.target is not None and not model.reads_targets:
+        raise UsageError(
+            f"--target {reading.target} is for tasks whose right answers are a file of their own: leave it out"
+        )
+    return reading

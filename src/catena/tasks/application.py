@@ -111,6 +111,8 @@ class Predictor(ABC):
     """The parts of :class:`Asking` that this task answers."""
     formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl")
     """What :meth:`write` knows; the first is written if none is named."""
+    reads_targets: ClassVar[bool] = False
+    """Whether the right answers may be a file of their own."""
 
     def check(self, asking: Asking) -> None:
         """Refuse what this task cannot be asked."""
@@ -122,6 +124,11 @@ class Predictor(ABC):
     def format_for(self, asking: Asking) -> str:
         """The format that is written if none is named."""
         return self.formats[0]
+
+    def searching(self, asking: Asking) -> Predictor:
+        """This model with the search that is asked for, where a task searches at all."""
+        self.check(asking)
+        return self
 
     def together(self, others: Sequence[Predictor]) -> Predictor:
         """This model and others as one, where a task can join them."""

@@ -65,6 +65,7 @@ class TranslatePredictor(Predictor):
         }
     )
     formats: ClassVar[tuple[str, ...]] = ("text", "tsv", "jsonl")
+    reads_targets = True
 
     def __init__(
         self, config: TranslateConfig, members: Sequence[Member], candidates: Candidates | None = None
@@ -75,6 +76,12 @@ class TranslatePredictor(Predictor):
     @property
     def encoding(self) -> Encoding:
         return self.members[0].encoding
+
+    def searching(self, asking: Asking) -> TranslatePredictor:
+        """The same with another search."""
+        self.check(asking)
+        config = self.config.model_copy(update={"search": self._search(asking)})
+        return TranslatePredictor(config, self.members, self.searcher.candidates)
 
     def together(self, others: Sequence[Predictor]) -> TranslatePredictor:
         """This model and others as an ensemble, whose probabilities are averaged at every step."""
