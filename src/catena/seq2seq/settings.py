@@ -10,9 +10,10 @@ from typing import Annotated
 from pydantic import Field
 
 from catena.seq2seq.convolutional_settings import ConvolutionalSettings
+from catena.seq2seq.copy_settings import CopySettings
 from catena.seq2seq.recurrent_settings import RecurrentSettings
 from catena.seq2seq.transformer_settings import TransformerSettings
 
 EncoderDecoderSettings = Annotated[
-    RecurrentSettings | TransformerSettings | ConvolutionalSettings, Field(discriminator="kind")
+    RecurrentSettings | TransformerSettings | ConvolutionalSettings | CopySettings, Field(discriminator="kind")
 ]

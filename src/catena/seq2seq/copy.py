@@ -1,0 +1,259 @@
+r"""CopyNet: a word is generated from the vocabulary or copied from the source, and both share one normaliser.
+
+.. math::
+    ψ_g(y_t = v_i) &= (W_o s_t)_i + b_i, \quad v_i \in V \qquad
+    ψ_c(y_t = x_j) = \tanh(h_j^\top W_c)\, s_t, \quad x_j \in X \\
+    p(y_t \mid \cdot) &= \frac{1}{Z} \Big( [y_t \in V]\, e^{ψ_g(y_t)} + \sum_{j : x_j = y_t} e^{ψ_c(x_j)} \Big), \qquad
+    Z = \sum_{v \in V} e^{ψ_g(v)} + \sum_j e^{ψ_c(x_j)}
+
+Gu et al. 2016, equations 4 to 8. A word that the source has several times is copied from all its places, and one that
+the vocabulary lacks comes from the source alone: it has an id of its own from ``v`` on (:class:`Source`). The decoder
+looks at the source as Bahdanau's does, and reads the last word by its vector and, selectively, by the states at its
+places in the source (equation 9):
+
+.. math::
+    s_t &= \mathrm{step}([e(y_{t-1}); ζ_{t-1}; c_t], s_{t-1}) \qquad ζ_t = \sum_j ρ_{tj} h_j \\
+    ρ_{tj} &\propto [x_j = y_t]\, e^{ψ_c(x_j)}, \quad ζ_t = 0 \text{ where the source does not have } y_t
+
+Time O(t (d² + s d + v d)). Knows ids, no tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catena.attention.cross import Keys, build_cross
+from catena.decoding.stepper import Attentive, Stepper
+from catena.embeddings.table import EmbeddingTable
+from catena.encoders import settings as encoders
+from catena.encoders.build import build_encoder, build_recurrence
+from catena.encoders.cells import State
+from catena.encoders.initialise import initialise
+from catena.errors import DataError
+from catena.kernels.output_softmax import wide
+from catena.numerics import NEVER, log_add_exp, log_sum_exp, masked_softmax, safe_log
+from catena.outputs.scores import WordScores
+from catena.seq2seq.base import EncoderDecoder, Memory, Source
+from catena.seq2seq.copy_settings import CopySettings
+from catena.seq2seq.grouped import check_rows
+from catena.seq2seq.sides import Sides
+from catena.shapes import mask_from_lengths
+
+
+class Sources(NamedTuple):
+    """What every step has of its sources."""
+
+    states: Float[Tensor, "b s e"]
+    real: Bool[Tensor, "b s"]
+    copies: Int[Tensor, "b s"]
+    """The target id of each source token; 0 at padding."""
+    copied: Float[Tensor, "b s d"]
+    """tanh(h W_c): what the decoder's state is multiplied with."""
+    looked: Float[Tensor, "b s _"]
+    """The states as the attention has prepared them."""
+
+    def select(self, rows: Int[Tensor, " m"]) -> Sources:
+        """Those of the given rows."""
+        return Sources(*(part[rows] for part in self))
+
+
+class Step(NamedTuple):
+    """The decoder after a step."""
+
+    cell: State
+    copy_scores: Float[Tensor, "b s"]
+    """ψ_c, -inf at padding."""
+    weights: Float[Tensor, "b s"]
+    """Where it looked."""
+
+
+class CopyNet(EncoderDecoder):
+    """An encoder-decoder that copies."""
+
+    copies = True
+    """Sources must say which target id each token has."""
+
+    def __init__(self, settings: CopySettings, sides: Sides) -> None:
+        super().__init__()
+        self.v, self.begin, self.end, self.selective = sides.v, sides.begin, sides.end, settings.selective
+        d, e = settings.d, settings.d_embedding
+        self.source = EmbeddingTable(sides.n_source, e, scale=0.1, dropout=settings.dropout)
+        # The last row is read for all words that the target vocabulary lacks.
+        self.target = EmbeddingTable(sides.v + 1, e, scale=0.1, dropout=settings.dropout)
+        self.encoder = build_encoder(settings.encoder, e)
+        d_memory = self.encoder.d_out
+        self.first = nn.Linear(d_memory, d)
+        self.looking = build_cross(settings.attention, d, d_memory)
+        reads = e + d_memory * (2 if settings.selective else 1)
+        self.cell = build_recurrence(encoders.RecurrentSettings(cell=settings.cell, d=d), reads)
+        initialise(self.cell, "default", forget_bias=1.0)
+        self.copying = nn.Linear(d_memory, d, bias=False)
+        self.generated = WordScores(d, sides.v, forbidden=sides.forbidden)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    # --- the source ---------------------------------------------------------------------------------------------------
+
+    def encode(self, source: Source) -> Memory:
+        return Memory(self.encoder(self.source(source.ids), source.lengths), source.lengths, source)
+
+    def sources(self, memory: Memory) -> Sources:
+        """What all steps share."""
+        if memory.source.copies is None:
+            raise DataError("a model that copies needs Source.copies: the target id of each token of the source")
+        real = mask_from_lengths(memory.lengths, memory.states.shape[1])
+        keys = self.looking.prepare(memory.states, real).keys[0]
+        copied = torch.tanh(self.copying(memory.states))
+        return Sources(memory.states, real, memory.source.copies.masked_fill(~real, 0), copied, keys)
+
+    def started(self, sources: Sources) -> Step:
+        """The decoder before anything is read."""
+        lengths = sources.real.sum(dim=1).clamp_min(1)
+        h = torch.tanh(self.first(sources.states.sum(dim=1) / lengths[:, None]))
+        rest = (torch.zeros_like(h) for _ in range(self.cell.n_states - 1))
+        nothing = sources.states.new_zeros(sources.real.shape)
+        return Step((h, *rest), nothing.masked_fill(~sources.real, NEVER), nothing)
+
+    # --- the target ---------------------------------------------------------------------------------------------------
+
+    def step(self, read: Float[Tensor, "b gates"], ids: Int[Tensor, " b"], before: Step, sources: Sources) -> Step:
+        """Read one id; ``read`` is what the recurrence makes of its vector."""
+        keys = Keys((sources.looked,), (sources.states,), sources.real)
+        looked = self.looking(before.cell[0][:, None], keys, ids[:, None])
+        beside = looked.context[:, 0]
+        if self.selective:
+            here = masked_softmax(before.copy_scores, (sources.copies == ids[:, None]) & sources.real)
+            beside = torch.cat(((here[:, None] @ sources.states)[:, 0], beside), dim=1)
+        weight = self.cell.weight_x[:, self.target.d_out :]
+        cell = self.cell.step(torch.addmm(read, beside, weight.t()), before.cell, self.cell.weight_h)
+        return Step(cell, self.copy_scores(cell[0][:, None], sources)[:, 0], looked.weights[:, 0, 0])
+
+    def read(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t gates"]:
+        """What the recurrence makes of the vectors of ids."""
+        vectors = self.target(ids.clamp(max=self.v))
+        return F.linear(vectors, self.cell.weight_x[:, : self.target.d_out], self.cell.bias)
+
+    def unrolled(
+        self, sources: Sources, targets: Int[Tensor, "b t"]
+    ) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t s"]]:
+        """The states that predict each target, and where they looked."""
+        before = torch.cat((targets.new_full((len(targets), 1), self.begin), targets[:, :-1]), dim=1)
+        state, hidden, weights = self.started(sources), [], []
+        for read, ids in zip(self.read(before).unbind(1), before.unbind(1), strict=True):
+            state = self.step(read, ids, state, sources)
+            hidden.append(state.cell[0])
+            weights.append(state.weights)
+        return torch.stack(hidden, dim=1), torch.stack(weights, dim=1)
+
+    def copy_scores(self, hidden: Float[Tensor, "b t d"], sources: Sources) -> Float[Tensor, "b t s"]:
+        """ψ_c of every position; -inf at padding."""
+        return (hidden @ sources.copied.transpose(1, 2)).masked_fill(~sources.real[:, None], NEVER)
+
+    def word_scores(self, hidden: Float[Tensor, "*b d"]) -> Float[Tensor, "*b v"]:
+        """ψ_g of every word; -inf for what never comes."""
+        scores = F.linear(hidden, self.generated.weight.to(hidden.dtype)).to(wide(hidden.dtype))
+        return scores + cast(Tensor, self.generated.effective_bias)
+
+    def token_log_probs(
+        self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+    ) -> Float[Tensor, "b t"]:
+        sources = self.sources(self.encode(source))
+        hidden = self.dropout(self.unrolled(sources, targets)[0])
+        words, copied = self.word_scores(hidden), self.copy_scores(hidden, sources)
+        copied = copied.to(words.dtype)
+        total = log_add_exp(log_sum_exp(words, dim=-1), log_sum_exp(copied, dim=-1))
+        own = words.gather(2, targets.clamp(max=self.v - 1)[..., None])[..., 0].masked_fill(targets >= self.v, NEVER)
+        same = sources.copies[:, None] == targets[..., None]
+        found = log_add_exp(own, log_sum_exp(copied.masked_fill(~same, NEVER), dim=-1)) - total
+        return torch.where(mask_from_lengths(lengths, targets.shape[1]), found, 0.0)
+
+    def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
+        return -self.token_log_probs(source, targets, lengths).sum() / lengths.sum()
+
+    def attention(
+        self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+    ) -> list[Float[Tensor, "b h t s"]]:
+        return [self.unrolled(self.sources(self.encode(source)), targets)[1][:, None]]
+
+    def stepper(self, source: Source) -> CopyStepper:
+        return CopyStepper(self, source)
+
+
+def joined(
+    words: Float[Tensor, "n v"], copied: Float[Tensor, "n s"], copies: Int[Tensor, "n s"], n_new: int
+) -> Float[Tensor, "n w"]:
+    """log p of every word and every new one, from the scores of generating and of copying; -inf stays exact."""
+    total = log_add_exp(log_sum_exp(words, dim=1), log_sum_exp(copied, dim=1))
+    room = F.pad(words, (0, n_new), value=NEVER)
+    best = room.scatter_reduce(1, copies, copied, "amax")
+    top = torch.where(best == NEVER, 0.0, best)
+    mass = (room - top).exp().scatter_add(1, copies, (copied - top.gather(1, copies)).exp())
+    return safe_log(mass) + top - total[:, None]
+
+
+class CopyState(NamedTuple):
+    """Targets that were read, and the source that each row belongs to."""
+
+    step: Step
+    owners: Int[Tensor, " n"]
+
+
+class CopyStepper(Stepper[CopyState], Attentive[CopyState]):
+    """Targets after given sources: ids below ``v`` are words of the vocabulary, those from there on new words of each
+    row's own source."""
+
+    @torch.no_grad()
+    def __init__(self, model: CopyNet, source: Source) -> None:
+        self.model, self.n_new = model, source.n_new
+        self.v, self.end = model.v + source.n_new, model.end
+        self.sources = model.sources(model.encode(source))
+
+    @torch.no_grad()
+    def start(self, n: int) -> CopyState:
+        check_rows(n, len(self.sources.real))
+        owners = torch.arange(n, device=self.sources.real.device)
+        return self._read(self.model.started(self.sources), torch.full_like(owners, self.model.begin), owners)
+
+    @torch.no_grad()
+    def log_probs(self, state: CopyState) -> Float[Tensor, "n w"]:
+        words = self.model.word_scores(state.step.cell[0])
+        copied = state.step.copy_scores.to(words.dtype)
+        return joined(words, copied, self.sources.copies[state.owners], self.n_new)
+
+    @torch.no_grad()
+    def advance(self, state: CopyState, ids: Int[Tensor, " n"]) -> CopyState:
+        return self._read(state.step, ids, state.owners)
+
+    def _read(self, before: Step, ids: Int[Tensor, " n"], owners: Int[Tensor, " n"]) -> CopyState:
+        read = self.model.read(ids[:, None])[:, 0]
+        return CopyState(self.model.step(read, ids, before, self.sources.select(owners)), owners)
+
+    def select(self, state: CopyState, rows: Int[Tensor, " m"]) -> CopyState:
+        cell, copy_scores, weights = state.step
+        step = Step(tuple(part[rows] for part in cell), copy_scores[rows], weights[rows])
+        return CopyState(step, state.owners[rows])
+
+    def join(self, states: Sequence[CopyState]) -> CopyState:
+        cells = zip(*(state.step.cell for state in states), strict=True)
+        step = Step(
+            tuple(torch.cat(parts) for parts in cells),
+            torch.cat([state.step.copy_scores for state in states]),
+            torch.cat([state.step.weights for state in states]),
+        )
+        return CopyState(step, torch.cat([state.owners for state in states]))
+
+    def attention(self, state: CopyState) -> Float[Tensor, "n s"]:
+        return state.step.weights
+
+    def source_mask(self, state: CopyState) -> Bool[Tensor, "n s"]:
+        return self.sources.real[state.owners]
+
+
+def build_copy(settings: CopySettings, sides: Sides) -> CopyNet:
+    """The model of these settings, with fresh weights."""
+    return CopyNet(settings, sides)

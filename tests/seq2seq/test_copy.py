@@ -1,0 +1,195 @@
+"""CopyNet: the laws, a reference by loops over plain numbers, and names that no vocabulary has."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from catena.decoding.beam import beam
+from catena.decoding.greedy import greedy
+from catena.encoders.settings import RecurrentSettings, TransformerSettings
+from catena.errors import DataError
+from catena.seq2seq.base import Source
+from catena.seq2seq.build import build_encoder_decoder
+from catena.seq2seq.copy import CopyNet
+from catena.seq2seq.copy_settings import CopySettings
+from catena.seq2seq.sides import Sides
+from tests.laws.seq2seq_laws import SIDES, EncoderDecoderLaws, Maker, padded
+
+NEW = {6: 8, 7: 9}
+"""Source ids whose tokens the target vocabulary lacks, and their ids behind its 8."""
+
+
+def source_of(rows: list[list[int]], width: int = 0, fill: int = 0) -> Source:
+    ids, lengths = padded(rows, width, fill)
+    copies, _ = padded([[NEW.get(id, id) for id in row] for row in rows], width, fill)
+    return Source(ids, lengths, copies, n_new=2)
+
+
+def network(seed: int = 4, **options: Any) -> CopyNet:
+    torch.manual_seed(seed)
+    small = {"d": 5, "d_embedding": 3, "encoder": RecurrentSettings(d=2), **options}
+    model = build_encoder_decoder(CopySettings(**small), SIDES)
+    assert isinstance(model, CopyNet)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3.0)
+    return model.double().eval()
+
+
+class CopyLaws(EncoderDecoderLaws):
+    targets: ClassVar[list[list[int]]] = [[4, 8, 9, 3], [6, 7, 7, 4, 3], [9, 9, 3], [5, 1, 3], [4, 3]]
+
+    def source(self, rows: list[list[int]], width: int = 0, fill: int = 0) -> Source:
+        return source_of(rows, width, fill)
+
+
+class TestCopyNet(CopyLaws):
+    @pytest.fixture
+    def make_model(self) -> Maker:
+        return network
+
+
+class TestCopyNetWithATransformerAndAGru(CopyLaws):
+    @pytest.fixture
+    def make_model(self) -> Maker:
+        encoder = TransformerSettings(d=4, n_heads=2, n_layers=1, d_feed=4, dropout=0.0)
+        return lambda: network(encoder=encoder, cell="gru", attention="bilinear", selective=False)
+
+
+# --- a reference ------------------------------------------------------------------------------------------------------
+
+
+def log_probs_by_loops(model: CopyNet, source: list[int], target: list[int]) -> Tensor:
+    """log p of each target id, by the formulas of the paper, one word and one position after another."""
+    read = source_of([source])
+    states = model.encode(read).states[0]
+    copies = [NEW.get(id, id) for id in source]
+    mean = sum(states[j] for j in range(len(source))) / len(source)
+    h, c = torch.tanh(model.first.weight @ mean + model.first.bias), torch.zeros(5, dtype=torch.float64)
+    score = model.looking.scores[0]
+    found, last, psi = [], SIDES.begin, [torch.tensor(-math.inf)] * len(source)
+    for y in target:
+        fits = torch.stack(
+            [
+                score.weight @ torch.tanh(score.query.weight @ h + score.query.bias + score.keys.weight @ x)
+                for x in states
+            ]
+        ).softmax(dim=0)
+        context = sum(w * x for w, x in zip(fits, states, strict=True))
+        places = [j for j, k in enumerate(copies) if k == last]
+        mass = sum(psi[j].exp() for j in places)
+        zeta = sum((psi[j].exp() / mass * states[j] for j in places), torch.zeros(states.shape[1], dtype=torch.float64))
+        x = torch.cat((model.target.weight[min(last, SIDES.v)], zeta, context))
+        i, f, g, o = (model.cell.weight_x @ x + model.cell.weight_h @ h + model.cell.bias).chunk(4)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        psi = [torch.tanh(x @ model.copying.weight.T) @ h for x in states]
+        words = {
+            k: (model.generated.weight[k] @ h + model.generated.bias[k]).exp()
+            for k in range(SIDES.v)
+            if k not in SIDES.forbidden
+        }
+        total = sum(words.values()) + sum(p.exp() for p in psi)
+        mine = sum(p.exp() for p, k in zip(psi, copies, strict=True) if k == y) + words.get(y, torch.tensor(0.0))
+        found.append(torch.log(mine / total))
+        last = y
+    return torch.stack(found)
+
+
+PAIRS = [([4, 6, 7, 6], [8, 8, 4, 9, 3]), ([5, 5], [5, 4, 5, 3]), ([1], [7, 1, 3])]
+
+
+def test_log_probs_and_gradients_equal_those_of_loops() -> None:
+    model = network()
+    targets, lengths = padded([target for _, target in PAIRS])
+    found = model.token_log_probs(source_of([source for source, _ in PAIRS]), targets, lengths)
+    found.sum().backward()
+    fast = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    rows = [log_probs_by_loops(model, *pair) for pair in PAIRS]
+    for row, wanted in zip(found, rows, strict=True):
+        assert torch.allclose(row[: len(wanted)], wanted, atol=1e-10)
+    torch.cat(rows).sum().backward()
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            assert torch.allclose(fast[name], parameter.grad, atol=1e-9), name
+
+
+def test_a_word_has_the_probability_of_all_its_places_and_of_its_generation() -> None:
+    model = network()
+    stepper = model.stepper(source_of([[4, 6, 4, 5], [7, 7, 6, 1]]))
+    assert stepper.v == SIDES.v + 2
+    state = stepper.start(2)
+    p = stepper.log_probs(state).exp()
+    words, psi = model.word_scores(state.step.cell[0]).exp(), state.step.copy_scores.exp()
+    total = words.sum(dim=1) + psi.sum(dim=1)
+    assert p[0, 4].item() == pytest.approx(((words[0, 4] + psi[0, 0] + psi[0, 2]) / total[0]).item())
+    assert p[0, 8].item() == pytest.approx((psi[0, 1] / total[0]).item())
+    assert p[1, 9].item() == pytest.approx(((psi[1, 0] + psi[1, 1]) / total[1]).item())
+    assert p[0, 9].item() == 0.0, "a new word of another source"
+    assert stepper.log_probs(state)[0, 9] == -math.inf
+    assert torch.allclose(p.sum(dim=1), torch.ones(2, dtype=torch.float64))
+
+
+def test_scores_that_are_far_apart_lose_nothing() -> None:
+    model = network()
+    with torch.no_grad():
+        model.copying.weight.mul_(1000)
+        model.generated.bias[5] = -2000.0
+    source, (targets, lengths) = source_of([[6, 4]]), padded([[5, 9, 3], [5, 8, 3]])
+    twice = source.select(torch.tensor([0, 0]))
+    found = model.token_log_probs(twice, targets, lengths)
+    assert found[0, 0] < -1500
+    assert found[0, 1] == -math.inf
+    assert found[1].isfinite().all()
+    stepped = model.stepper(twice).token_log_probs(targets, lengths)
+    assert torch.allclose(found[1], stepped[1], atol=1e-8)
+    (-found[1].sum()).backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_sources_must_say_what_may_be_copied() -> None:
+    with pytest.raises(DataError, match=r"needs Source\.copies"):
+        network().stepper(Source(*padded([[4, 5]])))
+
+
+# --- learning ---------------------------------------------------------------------------------------------------------
+
+PLAIN = Sides(n_source=8, counts=(0, 1, 0, 9, 9, 9, 9, 9), begin=2, end=3, forbidden=(0, 2))
+
+
+def greetings(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tensor, list[list[int]]]:
+    """ "hello NAME I am NAME" is answered by "hi, NAME the second": names are unknown words (id 1) to the source."""
+    sources, copies, targets = [], [], []
+    for _ in range(n):
+        first = int(torch.randint(0, 2, (1,), generator=generator))
+        names = [8, 9] if first else [9, 8]
+        rest = [5] * int(torch.randint(0, 3, (1,), generator=generator))
+        sources.append([4, 1, *rest, 6, 1])
+        copies.append([4, names[0], *rest, 6, names[1]])
+        targets.append([7, names[1], 4, names[0], 3])
+    ids, lengths = padded(sources)
+    return Source(ids, lengths, padded(copies)[0], 2), *padded(targets), targets
+
+
+def test_unknown_names_are_copied_from_their_places() -> None:
+    torch.manual_seed(0)
+    settings = CopySettings(d=24, d_embedding=12, encoder=RecurrentSettings(d=12), dropout=0.0)
+    model = build_encoder_decoder(settings, PLAIN)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(60):
+        source, targets, lengths, _ = greetings(32, generator)
+        optimizer.zero_grad()
+        model.loss(source, targets, lengths).backward()
+        optimizer.step()
+    source, _, _, wanted = greetings(50, generator)
+    model.eval()
+    stepper = model.stepper(source)
+    for found in (greedy(stepper, stepper.start(50), 8), beam(stepper, stepper.start(50), 3, 8)):
+        assert [list(listed[0].ids) for listed in found] == [target[:-1] for target in wanted]
