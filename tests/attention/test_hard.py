@@ -1,0 +1,72 @@
+"""Hard attention: one key, and the gradients it is said to have."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from catena.attention.focus import Focus
+from catena.attention.hard import Sampled, StraightThrough
+
+MASK = torch.tensor([[True, True, True, True], [True, True, True, False]])
+
+
+def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    scores = torch.randn(2, 3, 2, 4, dtype=torch.float64, requires_grad=True)
+    return scores, MASK, torch.zeros(2, 2, 1), torch.zeros(2, 2, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("focus", [StraightThrough(), Sampled().eval()], ids=["straight-through", "sampled"])
+def test_only_the_best_real_key_is_looked_at(focus: Focus) -> None:
+    scores, mask, query, places = inputs()
+    with torch.no_grad():
+        scores[1, :, :, 3] = 9.0  # padding is the best of all
+    weights, log_prob = focus(scores, mask, query, places)
+    assert log_prob is None
+    for b in range(2):
+        for h in range(3):
+            for t in range(2):
+                best = max(range(4 - b), key=lambda j: float(scores.detach()[b, h, t, j]))
+                assert weights[b, h, t].tolist() == [float(j == best) for j in range(4)]
+
+
+def test_the_gradient_goes_straight_through_to_the_softmax() -> None:
+    scores, mask, query, places = inputs()
+    weights, _ = StraightThrough()(scores, mask, query, places)
+    found = torch.autograd.grad((weights**2 * torch.arange(1, 5)).sum(), scores)[0]
+    of_weights = 2 * weights.detach() * torch.arange(1, 5)  # at the one-hot weights
+    for b in range(2):
+        for h in range(3):
+            for t in range(2):
+                p = torch.softmax(scores.detach()[b, h, t, : 4 - b], 0)
+                for i in range(4):
+                    wanted = sum(
+                        float(of_weights[b, h, t, j] * p[j] * (float(i == j) - p[i])) for j in range(4 - b) if i < 4 - b
+                    )
+                    assert found[b, h, t, i].item() == pytest.approx(wanted, abs=1e-12)
+
+
+def test_keys_are_drawn_by_their_probabilities() -> None:
+    focus = Sampled().train()
+    scores = torch.tensor([0.0, 1.0, -1.0, 5.0], dtype=torch.float64).expand(1, 1, 20_000, 4)
+    mask = torch.tensor([[True, True, True, False]])
+    weights, log_prob = focus(scores, mask, torch.zeros(1, 20_000, 1), torch.zeros(1, 20_000, dtype=torch.int64))
+    assert log_prob is not None
+    p = torch.softmax(torch.tensor([0.0, 1.0, -1.0], dtype=torch.float64), 0)
+    assert (weights.sum(-1) == 1).all()
+    assert torch.allclose(weights[0, 0].mean(0), torch.cat((p, p.new_zeros(1))), atol=0.015)
+    assert torch.allclose(log_prob[0], (weights[0, 0, :, :3] @ p).log())
+
+
+def test_heads_draw_apart_and_their_log_probabilities_add_up() -> None:
+    scores, mask, query, places = inputs()
+    torch.manual_seed(2)
+    weights, log_prob = Sampled().train()(scores, mask, query, places)
+    assert log_prob is not None
+    wanted = torch.zeros(2, 2, dtype=torch.float64)
+    for b in range(2):
+        p = torch.softmax(scores[b, :, :, : 4 - b], -1)
+        wanted[b] = (weights[b, :, :, : 4 - b] * p).sum(-1).log().sum(0)
+    assert torch.allclose(log_prob, wanted)
+    assert not weights.requires_grad

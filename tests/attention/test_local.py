@@ -1,0 +1,65 @@
+"""Local attention: windows, key by key."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from catena.attention.local import LocalMonotonic, LocalPredictive
+
+LENGTHS = [6, 1, 3]
+MASK = torch.arange(6) < torch.tensor(LENGTHS)[:, None]
+
+
+def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    scores = torch.randn(3, 2, 5, 6, dtype=torch.float64)
+    places = torch.arange(5) + torch.tensor([0, 3, 1])[:, None]
+    return scores, MASK, 3 * torch.randn(3, 5, 4, dtype=torch.float64), places
+
+
+def softmax_of(scores: Tensor, near: list[int]) -> dict[int, float]:
+    total = sum(math.exp(scores[j]) for j in near)
+    return {j: math.exp(scores[j]) / total for j in near}
+
+
+@pytest.mark.parametrize("window", [1, 2])
+def test_a_monotonic_window_moves_with_the_step_and_stays_at_the_end(window: int) -> None:
+    scores, mask, query, places = inputs()
+    weights, _ = LocalMonotonic(window)(scores, mask, query, places)
+    for b, length in enumerate(LENGTHS):
+        for t in range(5):
+            centre = min(int(places[b, t]), length - 1)
+            near = [j for j in range(length) if abs(j - centre) <= window]
+            for h in range(2):
+                wanted = softmax_of(scores[b, h, t], near)
+                assert weights[b, h, t].tolist() == pytest.approx([wanted.get(j, 0.0) for j in range(6)], abs=1e-12)
+
+
+@pytest.mark.parametrize("window", [1, 2])
+def test_a_predicted_window_prefers_its_middle(window: int) -> None:
+    scores, mask, query, places = inputs()
+    focus = LocalPredictive(4, window).double()
+    weights, _ = focus(scores, mask, query, places)
+    for b, length in enumerate(LENGTHS):
+        for t in range(5):
+            hidden = [math.tanh(float(row @ query[b, t])) for row in focus.hidden.weight.detach()]
+            up = sum(float(v) * h for v, h in zip(focus.place.weight.detach()[0], hidden, strict=True))
+            centre = length / (1 + math.exp(-up))
+            near = [j for j in range(length) if abs(j - centre) <= window]
+            assert near
+            for h in range(2):
+                soft = softmax_of(scores[b, h, t], near)
+                bell = {j: math.exp(-((j - centre) ** 2) / (2 * (window / 2) ** 2)) for j in near}
+                wanted = [soft[j] * bell[j] if j in soft else 0.0 for j in range(6)]
+                assert weights[b, h, t].tolist() == pytest.approx(wanted, abs=1e-12)
+
+
+def test_the_predicted_place_is_learnt() -> None:
+    scores, mask, query, places = inputs()
+    focus = LocalPredictive(4, 2).double()
+    weights, _ = focus(scores, mask, query, places)
+    weights.square().sum().backward()
+    assert all(p.grad is not None and (p.grad != 0).any() for p in focus.parameters())

@@ -1,0 +1,142 @@
+"""Recurrent encoder-decoders beside torch's own networks with the same weights, their settings, and what they learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catena.decoding.greedy import greedy
+from catena.errors import ConfigError
+from catena.seq2seq.base import Source
+from catena.seq2seq.build import build_encoder_decoder
+from catena.seq2seq.recurrent_settings import RecurrentSettings
+from catena.seq2seq.sides import Sides
+from tests.laws.seq2seq_laws import SIDES, padded
+from tests.seq2seq.test_recurrent import maker
+
+SOURCES, TARGETS = [[4, 5, 6, 1], [7, 4, 4, 8]], [[4, 5, 3], [6, 7, 3]]
+
+
+def copied(into: nn.Module, layers: list[nn.Module]) -> None:
+    """The weights of single layers as those of one network of torch's."""
+    with torch.no_grad():
+        for i, layer in enumerate(layers):
+            for name, weights in layer.named_parameters():
+                getattr(into, name.split(".")[-1].replace("_l0", f"_l{i}")).copy_(weights)
+
+
+@pytest.mark.parametrize("attention", ["none", "dot", "scaled"])
+def test_it_equals_torchs_networks_with_the_same_weights(attention: str) -> None:
+    model: Any = maker({"attention": attention, "input_feeding": False, "n_layers": 2, "tied": False})()
+    encoder = nn.LSTM(4, 3, 2, bidirectional=True, batch_first=True).double()
+    decoder = nn.LSTM(4, 6, 2, batch_first=True).double()
+    copied(encoder, list(model.encoder.layers))
+    copied(decoder, list(model.decoder.stack.layers))
+    source, (targets, lengths) = Source(*padded(SOURCES)), padded(TARGETS)
+    x, y = model.source(source.ids), model.target(model.shifted(targets))
+    states, last = encoder(x)
+    handed = tuple(part.unflatten(0, (2, 2)).transpose(1, 2).flatten(2) for part in last)  # layers b 2·d
+    hidden, _ = decoder(y, tuple(part.contiguous() for part in handed))
+    if attention != "none":
+        scale = 1.0 if attention == "dot" else None
+        context = F.scaled_dot_product_attention(hidden, states, states, scale=scale)
+        hidden = torch.tanh(model.decoder.readout(torch.cat((context, hidden), -1)))
+    logits = (hidden @ model.output.scores.weight.t() + model.output.scores.bias).index_fill(
+        2, torch.tensor(SIDES.forbidden), -torch.inf
+    )
+    wanted = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    loss = model.loss(source, targets, lengths)
+    assert loss.item() == pytest.approx(wanted.item(), abs=1e-10)
+    pairs = [(model.encoder.layers[i].network, encoder, i) for i in range(2)]
+    pairs += [(model.decoder.stack.layers[i].network, decoder, i) for i in range(2)]
+    ours = torch.autograd.grad(loss, [p for network, _, _ in pairs for p in network.parameters()])
+    theirs = torch.autograd.grad(
+        wanted,
+        [
+            getattr(other, n.replace("_l0", f"_l{i}"))
+            for network, other, i in pairs
+            for n, _ in network.named_parameters()
+        ],
+    )
+    for a, b in zip(ours, theirs, strict=True):
+        assert torch.allclose(a, b, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"kind": "sampled", "k": 3},
+        {"kind": "partitioned", "size": 6},
+        {"kind": "adaptive", "cutoffs": (2, 4)},
+        {"kind": "hierarchical", "tree": "huffman"},
+        {"kind": "nce", "k": 3},
+    ],
+    ids=lambda kind: kind["kind"],
+)
+def test_any_output_layer_may_follow(kind: dict[str, Any]) -> None:
+    model = maker({"output": kind, "tied": False})()
+    source, targets = Source(*padded(SOURCES)), padded(TARGETS)
+    model.train().loss(source, *targets).backward()
+    found = model.eval().token_log_probs(source, *targets)
+    assert torch.allclose(found, model.stepper(source).token_log_probs(*targets), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"d": 7}, "d = 7 is odd, .* choose d = 8, or bidirectional = 'none'"),
+        ({"d": 8, "n_heads": 3}, "d = 8 cannot be shared by n_heads = 3: choose a d that n_heads divides"),
+        ({"residual": True}, "residual = true is for layers from the third on, and n_layers is 1: set n_layers to 3"),
+        (
+            {"attention_kind": "marginal"},
+            "input_feeding = true and n_heads = 1: set order = 'luong', input_feeding = fal",
+        ),
+        ({"attention_kind": "marginal", "input_feeding": False, "order": "gnmt"}, "but order = 'gnmt', input_feeding"),
+        (
+            {"attention": "none", "attention_kind": "hard_sampled"},
+            "'hard_sampled' needs an attention, and attention is",
+        ),
+        ({"attention": "scalar"}, "attention"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        RecurrentSettings(**values)
+
+
+def test_one_embedding_needs_one_vocabulary() -> None:
+    with pytest.raises(ConfigError, match=r"shared = true gives source and target one embedding.* set shared = false"):
+        build_encoder_decoder(RecurrentSettings(shared=True, d=4, d_embedding=4), SIDES)
+
+
+def copies(n: int, generator: torch.Generator) -> tuple[Source, Tensor, Tensor]:
+    """Sequences of three to five of six symbols, each to be written as it is read."""
+    lengths = torch.randint(3, 6, (n,), generator=generator)
+    ids = torch.randint(4, 10, (n, 5), generator=generator)
+    ids = ids.masked_fill(torch.arange(5) >= lengths[:, None], 0)
+    targets = torch.cat((ids, ids.new_zeros(n, 1)), dim=1).scatter(1, lengths[:, None], 3)
+    return Source(ids, lengths), targets, lengths + 1
+
+
+def test_copying_is_learnt_to_the_last_symbol() -> None:
+    sides = Sides(n_source=10, counts=(0, 1, 0, *[5] * 7), begin=2, end=3, forbidden=(0, 1, 2))
+    settings = RecurrentSettings(cell="gru", d=32, d_embedding=24, attention="bilinear", input_feeding=False, dropout=0)
+    model = build_encoder_decoder(settings, sides)
+    generator = torch.Generator().manual_seed(1)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(200):
+        optimiser.param_groups[0]["lr"] = 0.015 * (1 - step / 200)
+        optimiser.zero_grad()
+        model.loss(*copies(64, generator)).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+    source, targets, lengths = copies(100, generator)
+    stepper = model.eval().stepper(source)
+    found = greedy(stepper, stepper.start(100), 10)
+    written = [(*row[0].ids, 3) if row[0].finished else row[0].ids for row in found]
+    assert written == [tuple(row[:length].tolist()) for row, length in zip(targets, lengths, strict=True)]

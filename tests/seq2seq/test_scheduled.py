@@ -1,0 +1,131 @@
+"""Scheduled sampling: the schedules, and what a decoder reads in training."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from catena.seq2seq.base import Source
+from catena.seq2seq.recurrent import RecurrentEncoderDecoder
+from catena.seq2seq.recurrent_settings import SamplingSettings
+from catena.seq2seq.scheduled import draw, true_share
+from tests.laws.seq2seq_laws import SIDES, padded
+from tests.seq2seq.test_recurrent import maker
+
+SOURCE = Source(*padded([[4, 5, 6], [7, 1]]))
+TARGETS = padded([[6, 4, 5, 3], [4, 4, 3]])
+
+
+def test_schedules_follow_their_formulas() -> None:
+    linear = SamplingSettings(schedule="linear", k=0.9, c=0.01, least=0.25)
+    assert [true_share(linear, i) for i in (0, 20, 1000)] == pytest.approx([0.9, 0.7, 0.25])
+    exponential = SamplingSettings(schedule="exponential", k=0.99)
+    assert [true_share(exponential, i) for i in (0, 1, 50)] == pytest.approx([1.0, 0.99, 0.99**50])
+    sigmoid = SamplingSettings(schedule="inverse_sigmoid", k=20)
+    wanted = [20 / (20 + math.exp(i / 20)) for i in (0, 60, 200)]
+    assert [true_share(sigmoid, i) for i in (0, 60, 200)] == pytest.approx(wanted)
+    assert true_share(sigmoid, 10**7) == 0.0
+    assert true_share(SamplingSettings(), 10**7) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"schedule": "linear", "k": 2},
+            "k = 2.0 is where a linear schedule begins, a probability: choose one up to 1",
+        ),
+        ({"schedule": "exponential", "k": 1}, "k = 1.0 never falls in an exponential schedule: choose one below 1"),
+        ({"schedule": "inverse_sigmoid", "k": 0.5}, "k = 0.5 is too small for an inverse sigmoid: choose 1 or more"),
+    ],
+)
+def test_schedules_that_make_no_sense_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        SamplingSettings(**values)
+
+
+def test_ids_are_drawn_by_their_probabilities_and_never_impossible_ones() -> None:
+    p = torch.tensor([0.5, 0.0, 0.2, 0.3])
+    drawn = draw(p.log().expand(20_000, 4))
+    assert torch.allclose(drawn.bincount(minlength=4) / 20_000, p, atol=0.015)
+    assert not (drawn == 1).any()
+
+
+def model_with(way: str, **options: Any) -> RecurrentEncoderDecoder:
+    sampling = {"schedule": "linear", "k": 1.0, "c": 0.01, "way": way}
+    model = maker({"sampling": sampling, "dropout": 0.0, **options})()
+    assert isinstance(model, RecurrentEncoderDecoder)
+    return model.train()
+
+
+WAYS = [
+    ("steps", {}),
+    ("steps", {"order": "bahdanau", "n_layers": 2}),
+    ("steps", {"attention": "none"}),
+    ("steps", {"attention_kind": "marginal", "input_feeding": False}),
+    ("passes", {}),
+    ("passes", {"attention": "none"}),
+    ("passes", {"attention_kind": "marginal", "input_feeding": False}),
+]
+
+
+@pytest.mark.parametrize(("way", "options"), WAYS, ids=str)
+def test_at_first_the_true_tokens_are_read(way: str, options: dict[str, Any]) -> None:
+    model = model_with(way, **options)
+    loss = model.loss(SOURCE, *TARGETS)
+    assert torch.equal(loss, model.eval().loss(SOURCE, *TARGETS))
+
+
+@pytest.mark.parametrize(("way", "options"), WAYS, ids=str)
+def test_later_a_draw_of_the_model_is_read_in_place_of_some(way: str, options: dict[str, Any]) -> None:
+    """The drawn tokens are watched, and the loss is that of reading them by hand."""
+    model = model_with(way, **options)
+    model.set_progress(50)
+    assert model.true_share == pytest.approx(0.5)
+    read: list[torch.Tensor] = []
+    decoder = model.target
+    handle = decoder.register_forward_hook(lambda _, given, __: read.append(given[0]))
+    torch.manual_seed(4)
+    loss = model.loss(SOURCE, *TARGETS)
+    handle.remove()
+    targets, lengths = TARGETS
+    before = torch.cat(read, dim=1) if way == "steps" else read[-1]
+    assert before.shape == targets.shape
+    assert (before[:, 0] == SIDES.begin).all()
+    true = before[:, 1:] == targets[:, :-1]
+    assert true.any()
+    assert not true.all()
+    model.eval()
+    decoded = model.decode(model.encode(SOURCE), before)
+    log_probs = cast(Any, model)._log_prob(decoded, targets, torch.arange(4) < lengths[:, None])
+    assert loss.item() == pytest.approx(-log_probs.sum().item() / 7, abs=1e-10)
+
+
+@pytest.mark.parametrize("way", ["steps", "passes"])
+def test_at_last_all_that_is_read_comes_from_the_model(way: str) -> None:
+    """A model that is sure of one id reads it, whatever is true."""
+    model = model_with(way)
+    model.set_progress(100)
+    with torch.no_grad():
+        cast(Any, model.output).scores.bias[7] = 60.0
+    read: list[torch.Tensor] = []
+    handle = model.target.register_forward_hook(lambda _, given, __: read.append(given[0]))
+    model.loss(SOURCE, *TARGETS)
+    handle.remove()
+    before = torch.cat(read, dim=1) if way == "steps" else read[-1]
+    assert (before[:, 1:] == 7).all()
+
+
+def test_the_same_step_and_seed_give_the_same_loss() -> None:
+    losses = []
+    for _ in range(2):
+        model = model_with("steps")
+        model.set_progress(70)
+        torch.manual_seed(9)
+        losses.append(model.loss(SOURCE, *TARGETS))
+    assert torch.equal(*losses)
+    assert not torch.equal(losses[0], model.eval().loss(SOURCE, *TARGETS))
