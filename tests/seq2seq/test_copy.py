@@ -153,6 +153,20 @@ def test_scores_that_are_far_apart_lose_nothing() -> None:
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
+def test_a_copied_word_comes_from_its_places() -> None:
+    model = network()
+    with torch.no_grad():
+        model.generated.bias.fill_(-50.0)
+    source, (targets, lengths) = source_of([[4, 6, 5]]), padded([[8, 3]])
+    state = model.stepper(source).start(1)
+    psi = state.step.copy_scores.softmax(dim=1)
+    assert torch.allclose(model.attention(source, targets, lengths)[0][0, 0, 0], psi[0])
+    with torch.no_grad():
+        model.generated.bias.fill_(50.0)
+    weights = model.attention(source, targets, lengths)[0]
+    assert torch.allclose(weights[0, 0, 0], model.stepper(source).start(1).step.weights[0])
+
+
 def test_sources_must_say_what_may_be_copied() -> None:
     with pytest.raises(DataError, match=r"needs Source\.copies"):
         network().stepper(Source(*padded([[4, 5]])))

@@ -178,7 +178,18 @@ class CopyNet(EncoderDecoder):
     def attention(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b h t s"]]:
-        return [self.unrolled(self.sources(self.encode(source)), targets)[1][:, None]]
+        """What each word is copied from, and where the decoder looked for what it generates: one head."""
+        sources = self.sources(self.encode(source))
+        return [self.origins(*self.unrolled(sources, targets), sources)[:, None]]
+
+    def origins(
+        self, hidden: Float[Tensor, "b t d"], looked: Float[Tensor, "b t s"], sources: Sources
+    ) -> Float[Tensor, "b t s"]:
+        """p(copied from j) + p(generated) · (the weight of j in the attention): rows sum to 1."""
+        words = log_sum_exp(self.word_scores(hidden), dim=-1)[..., None]
+        copied = self.copy_scores(hidden, sources).to(words.dtype)
+        total = log_add_exp(words, log_sum_exp(copied, dim=-1)[..., None])
+        return (copied - total).exp() + (words - total).exp() * looked
 
     def stepper(self, source: Source) -> CopyStepper:
         return CopyStepper(self, source)
@@ -247,8 +258,10 @@ class CopyStepper(Stepper[CopyState], Attentive[CopyState]):
         )
         return CopyState(step, torch.cat([state.owners for state in states]))
 
+    @torch.no_grad()
     def attention(self, state: CopyState) -> Float[Tensor, "n s"]:
-        return state.step.weights
+        rows = self.sources.select(state.owners)
+        return self.model.origins(state.step.cell[0][:, None], state.step.weights[:, None], rows)[:, 0]
 
     def source_mask(self, state: CopyState) -> Bool[Tensor, "n s"]:
         return self.sources.real[state.owners]
