@@ -83,6 +83,16 @@ def model_with_everything() -> nn.Module:
     )
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "adagrad", "adadelta"])
+def test_a_step_is_seen_by_those_who_keep_copies_of_weights(optimizer: str) -> None:
+    model = OneWeight(0.8)
+    updater = Updater(make(optimizer=optimizer), model, CPU)
+    before = model.w._version
+    updater.backward(model.w.sum())
+    updater.step(0.1)
+    assert model.w._version > before
+
+
 def test_decay_pulls_weights_and_not_biases_or_normalisation() -> None:
     names = decayed_names(model_with_everything())
     wanted = {"embedding.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "conv.weight", "output.weight"}

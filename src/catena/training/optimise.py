@@ -68,6 +68,8 @@ class Updater:
             self.scaler.update()
         else:
             self.optimizer.step()
+        # Fused optimisers do not count as changes: copies of weights that searches keep would pass for current.
+        torch.autograd.graph.increment_version(self.parameters)
         for bounded in self.bounded:
             bound_rows(bounded, self.settings.max_norm or 0.0)
         self.optimizer.zero_grad(set_to_none=True)
