@@ -24,6 +24,7 @@ VERBS = {
     "evaluate": "Score a trained model on a file with the right answers",
     "predict": "Predict for a file or standard input",
     "draw": "Draw a picture of a prediction: tags, trees, arcs",
+    "chat": "Talk with a model of conversation, or with a file of questions and answers",
     "generate": "Write text with a language model, after a prompt",
     "correct": "Correct the text of a file or standard input with a language model",
     "score": "Log-probability and perplexity of texts under a language model",

@@ -1,0 +1,88 @@
+"""``catena chat RUN``: talk with a trained model of conversation, or with a file of contexts and responses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from catena.cli.flags import Machine, arg, parse_flags, take_keys
+from catena.cli.usage import UsageError
+from catena.config import Config, override, parse
+from catena.decoding.settings import SampleSettings, SearchSettings
+
+if TYPE_CHECKING:
+    from catena.tasks.converse.predictor import ConversePredictor
+
+USAGE = "catena chat RUN"
+ABOUT = "Talk with a model of conversation. /help shows the commands, /quit ends it; lines may be piped in."
+
+
+class ChatConfig(Config):
+    """How a model that writes chooses its words."""
+
+    search: SearchSettings = SampleSettings(max_length=40, nucleus=0.9)
+    """The search; if no flag of it is given, that of the model's own config."""
+
+
+@dataclass(frozen=True)
+class ChatFlags(Machine):
+    run: Annotated[tyro.conf.Positional[Path], arg("RUN|FILE")]
+    """The run folder of a model of conversation; or a file of conversations, such as lines of context<TAB>response,
+    which is searched as it is, without training."""
+    encoding: Annotated[str | None, arg("NAME")] = None
+    """Encoding of a file, and of what is piped in, if it is not UTF-8, such as latin-1."""
+
+
+def run(argv: Sequence[str]) -> int:
+    keys, rest = take_keys(ChatConfig, ChatFlags, argv)
+    flags = parse_flags(ChatFlags, rest, USAGE, ABOUT, ChatConfig, override({}, keys))
+    config = parse(ChatConfig, override({}, keys), source="the command line")
+    model = _model(flags)
+
+    from catena.tasks.converse.chat import Chat
+    from catena.tasks.converse.generative import WritingPredictor
+
+    if keys and not isinstance(model, WritingPredictor):
+        raise UsageError(f"--{keys[0][0].dotted} is for models that write, and {flags.run} chooses its responses")
+    chat = Chat(model, config.search if keys else None, flags.seed)
+    _talk(chat, sys.stdin.isatty(), flags.encoding or "utf-8")
+    return 0
+
+
+def _model(flags: ChatFlags) -> ConversePredictor:
+    from catena.cli.machine import open_model
+    from catena.tasks.converse.chat import model_of_file
+    from catena.tasks.converse.predictor import ConversePredictor
+
+    if flags.run.is_file():
+        return model_of_file(flags.run, flags.encoding)
+    model = open_model(flags.run, flags)
+    if not isinstance(model, ConversePredictor):
+        task = getattr(getattr(model, "config", None), "task", "another task")
+        raise UsageError(
+            f"{flags.run} is a model of {task}, and does not converse: train one with 'catena train converse'"
+        )
+    return model
+
+
+def _talk(chat: Any, typed: bool, encoding: str) -> None:
+    from catena.cli.predict import standard_input
+
+    lines = standard_input(encoding)
+    if typed:
+        sys.stdout.write("Say something; /help shows the commands.\n")
+    while not chat.ended:
+        if typed:
+            sys.stdout.write("> ")
+        sys.stdout.flush()
+        line = next(lines, None)
+        if line is None:
+            break
+        answer = chat.say(line)
+        if answer is not None:
+            sys.stdout.write(answer + "\n")

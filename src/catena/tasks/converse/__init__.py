@@ -1,0 +1,1 @@
+"""Conversation: responses that are found, and responses that are written."""

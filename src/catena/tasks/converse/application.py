@@ -1,0 +1,263 @@
+"""Conversation as a whole: train, resume, load."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from catena import config as configs
+from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint
+from catena.config import Config, to_toml
+from catena.data.readers.vectors import vectors_for
+from catena.data.reading import Tally
+from catena.data.tokenise import load_tokeniser
+from catena.embeddings.table import build_embedding
+from catena.randomness import Randomness
+from catena.retrieval.dual import DualEncoder
+from catena.retrieval.mixing import fit_weights
+from catena.retrieval.settings import Bm25Settings, DualSettings, TfidfSettings
+from catena.retrieval.terms import learn_terms, load_terms
+from catena.tasks.application import Predictor, Trained
+from catena.tasks.converse.dataset import Dataset, prepare
+from catena.tasks.converse.dual_task import DualTask
+from catena.tasks.converse.encoding import (
+    TOKENISER,
+    TURN,
+    DualEncoding,
+    learn_tokeniser,
+    learn_vocabulary,
+    load_dual_encoding,
+    rarity_of,
+    texts_of,
+)
+from catena.tasks.converse.index import INDEX, build_index, load_index, load_texts, responses_for
+from catena.tasks.converse.predictor import ConversePredictor, RetrievalPredictor
+from catena.tasks.converse.questions import questions_of, scores_of
+from catena.tasks.converse.rankers import DualRanker, MixedRanker, Ranker, Searcher, TermRanker
+from catena.tasks.converse.settings import FITTED, RANKING, WHAT_NEXT, WRITES, ConverseConfig, MixtureSettings
+from catena.tasks.fitted import Fitted, Fitting
+from catena.tasks.looped import LoopedApplication, TestedTask, same_make
+from catena.tasks.machine import choose_device
+from catena.tasks.pretrained import Pretrained
+from catena.training.report import Reporter
+from catena.training.run import RunFolder
+
+PARTS, ABOUT = "parts", "about.json"
+
+
+class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
+    """Responses that are found or written."""
+
+    settings = ConverseConfig
+
+    def prepare(
+        self, config: ConverseConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
+    ) -> Dataset:
+        if old is not None:
+            same_make(old, configs.load(ConverseConfig, old / CONFIG), config)
+        data = prepare(config)
+        data.old = old
+        return data
+
+    def dropped(self, data: Dataset) -> Tally:
+        return data.tally
+
+    def task(self, config: ConverseConfig, data: Dataset, device: torch.device, randomness: Randomness) -> TestedTask:
+        randomness.seed_torch("weights")
+        if isinstance(config.model, DualSettings):
+            return new_dual(config, data, device, randomness)
+        from catena.tasks.converse.generative import new_generative
+
+        return new_generative(config, data, device, randomness)
+
+    def fits(self, config: ConverseConfig) -> bool:
+        return config.model.kind in FITTED
+
+    def fit(
+        self, config: ConverseConfig, data: Dataset, run: RunFolder, randomness: Randomness, reporter: Reporter
+    ) -> Trained:
+        fitting = Fitting(run, reporter, data.lines)
+        dev = _questions(config, data, "dev")
+        ranker: Searcher
+        folders: list[Path] = []
+        if isinstance(config.model, MixtureSettings):
+            folders = [open_checkpoint(Path(one)).folder for one in config.model.runs]
+            ranker = self._mixed(config.model, folders, dev, fitting)
+            config = config.model_copy(
+                update={"model": config.model.model_copy(update={"weights": tuple(ranker.weights)})}
+            )
+        else:
+            ranker = _terms(config, data)
+        test = _questions(config, data, "test")
+        scores = scores_of(dev, ranker.standings(dev))
+        on_test = scores_of(test, ranker.standings(test)) if test else {}
+        index = build_index(config, ranker, *responses_for(config, data))
+
+        def save(folder: Path) -> None:
+            (folder / CONFIG).write_text(to_toml(config), encoding="utf-8")
+            ranker.save(folder)
+            index.save(folder / INDEX)
+            for i, part in enumerate(folders):
+                shutil.copytree(part, folder / PARTS / str(i))
+
+        return fitting.keep(Fitted(scores, RANKING[0], save, len(data.taught), on_test), WHAT_NEXT)
+
+    def _mixed(self, settings: MixtureSettings, folders: list[Path], dev: list, fitting: Fitting) -> MixedRanker:
+        rankers = [_ranker_of(folder) for folder in folders]
+        ranker = MixedRanker(rankers, settings.weights or [0.0] * len(rankers))
+        if not settings.weights:
+            questions = [question for group in dev for question in group]
+            weights, loss = fit_weights(ranker.each(questions), settings.penalty)
+            ranker.weights = weights.tolist()
+            fitting.note(f"weighed on {len(questions):,} questions of dev: {loss:.4f} nats a question")
+        named = zip(settings.runs, ranker.weights, strict=True)
+        fitting.note("weights: " + ", ".join(f"{Path(name).name} {weight:.4f}" for name, weight in named))
+        return ranker
+
+    def train(
+        self,
+        config: Config,
+        folder: Path,
+        reporter: Reporter,
+        *,
+        start_from: Path | None = None,
+        overwrite: bool = False,
+        command: Sequence[str] = (),
+    ) -> Trained:
+        trained = super().train(config, folder, reporter, start_from=start_from, overwrite=overwrite, command=command)
+        keep_index(trained.folder)
+        return trained
+
+    def resume(self, folder: Path, reporter: Reporter) -> Trained:
+        trained = super().resume(folder, reporter)
+        keep_index(trained.folder)
+        return trained
+
+    def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:
+        assert isinstance(config, ConverseConfig)
+        values = {**config.model_dump(exclude={"model", "training"}), "model": Bm25Settings(against="both")}
+        return ConverseConfig.model_validate(values), ["chosen: BM25, which needs seconds whatever the time given"]
+
+    def load(self, folder: Path, device: str = "auto") -> Predictor:
+        return load_predictor(folder, choose_device(device))
+
+
+# --- making models ----------------------------------------------------------------------------------------------------
+
+
+def new_dual(config: ConverseConfig, data: Dataset, device: torch.device, randomness: Randomness) -> DualTask:
+    """A dual encoder with fresh weights, its words those of train and of a file of vectors, or of an old model."""
+    settings = config.model
+    assert isinstance(settings, DualSettings)
+    if data.old is not None:
+        encoding = load_dual_encoding(data.old, config.data.max_length)
+    else:
+        tokeniser = learn_tokeniser(config, data)
+        vocabulary = learn_vocabulary(config, tokeniser, texts_of(data.train), (TURN,), settings.embedding.vectors)
+        encoding = DualEncoding(tokeniser, vocabulary, config.data.max_length)
+    symbols = encoding.vocabulary.symbols
+    matrix = known = None
+    if settings.embedding.vectors is not None:
+        rows, found = vectors_for(Path(settings.embedding.vectors), symbols, settings.embedding.d)
+        matrix, known = torch.from_numpy(rows), torch.from_numpy(found)
+        data.lines.append(f"{settings.embedding.vectors}: vectors for {int(found.sum()):,} of {len(symbols):,} words")
+    embedding = build_embedding(settings.embedding, len(symbols), matrix=matrix, known=known)
+    rarity = rarity_of(encoding.vocabulary, encoding.tokeniser, texts_of(data.train))
+    model = DualEncoder(settings, embedding, torch.from_numpy(rarity))
+    return DualTask(config, data, encoding, model, device, randomness)
+
+
+def _terms(config: ConverseConfig, data: Dataset) -> TermRanker:
+    """The weights of words, from what the index compares with: responses, or contexts too."""
+    settings = config.model
+    assert isinstance(settings, TfidfSettings | Bm25Settings)
+    tokeniser = learn_tokeniser(config, data)
+    texts = data.responses()
+    if isinstance(settings, TfidfSettings):
+        texts = [*texts, *(" ".join(exchange.context) for exchange in data.train)]
+    elif settings.against != "response":
+        texts = [f"{context} {response}" for response, context in zip(*responses_for(config, data), strict=True)]
+    matcher = learn_terms(settings, (tokeniser.tokens(text) for text in texts))
+    return TermRanker(tokeniser, matcher, settings)
+
+
+def _questions(config: ConverseConfig, data: Dataset, name: str) -> list:
+    part = data.dev if name == "dev" else data.test
+    format = data.formats.get(name, data.formats["train"])
+    return questions_of(part, config.evaluation, format, data.responses()) if part else []
+
+
+# --- keeping and loading ----------------------------------------------------------------------------------------------
+
+
+def keep_index(run: Path) -> None:
+    """Beside the checkpoints of a dual encoder, keep the index that its best one searches."""
+    checkpoint = open_checkpoint(run)
+    config = configs.load(ConverseConfig, checkpoint.folder / CONFIG)
+    if not isinstance(config.model, DualSettings):
+        return
+    ranker = _ranker_of(checkpoint.folder)
+    assert isinstance(ranker, Searcher)
+    texts, contexts = load_texts(checkpoint.folder / INDEX)
+    index = build_index(config, ranker, list(texts), list(contexts))
+    shutil.rmtree(run / INDEX, ignore_errors=True)
+    index.save(run / INDEX)
+    about = {"checkpoint": checkpoint.folder.name}
+    (run / INDEX / ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
+
+
+def load_predictor(folder: Path, device: torch.device) -> ConversePredictor:
+    """Read a trained model from a run folder or a checkpoint folder."""
+    checkpoint = open_checkpoint(folder)
+    config = configs.load(ConverseConfig, checkpoint.folder / CONFIG)
+    if config.model.kind in WRITES:
+        from catena.tasks.converse.generative import load_generative
+
+        return load_generative(config, checkpoint, device)
+    ranker = _ranker_of(checkpoint.folder, device)
+    assert isinstance(ranker, Searcher)
+    if not isinstance(config.model, DualSettings):
+        return RetrievalPredictor(config, ranker, load_index(ranker, checkpoint.folder / INDEX))
+    kept = checkpoint.folder.parent.parent / INDEX
+    if _belongs(kept, checkpoint):
+        return RetrievalPredictor(config, ranker, load_index(ranker, kept))
+    texts, contexts = load_texts(checkpoint.folder / INDEX)
+    return RetrievalPredictor(config, ranker, build_index(config, ranker, list(texts), list(contexts)))
+
+
+def _belongs(kept: Path, checkpoint: Checkpoint) -> bool:
+    """Whether an index was made by this checkpoint."""
+    try:
+        return json.loads((kept / ABOUT).read_text(encoding="utf-8"))["checkpoint"] == checkpoint.folder.name
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _ranker_of(folder: Path, device: torch.device | None = None) -> Ranker:
+    """The ranker of a checkpoint folder."""
+    device = device or torch.device("cpu")
+    config = configs.load(ConverseConfig, folder / CONFIG)
+    settings = config.model
+    if isinstance(settings, TfidfSettings | Bm25Settings):
+        return TermRanker(load_tokeniser(folder / TOKENISER), load_terms(settings, folder), settings)
+    if isinstance(settings, MixtureSettings):
+        parts = [_ranker_of(folder / PARTS / str(i), device) for i in range(len(settings.runs))]
+        return MixedRanker(parts, settings.weights)
+    if isinstance(settings, DualSettings):
+        encoding = load_dual_encoding(folder, config.data.max_length)
+        n = len(encoding.vocabulary)
+        blank = settings.embedding.mode != "random"
+        matrix = torch.zeros(n, settings.embedding.d) if blank else None
+        known = torch.zeros(n, dtype=torch.bool) if blank else None
+        embedding = build_embedding(settings.embedding, n, matrix=matrix, known=known)
+        model = DualEncoder(settings, embedding, torch.from_numpy(np.zeros(n, np.float32)))
+        open_checkpoint(folder).load_into(model)
+        return DualRanker(encoding, model.to(device).eval(), device, config.evaluation.texts_at_once)
+    from catena.tasks.converse.generative import load_generative
+
+    return load_generative(config, open_checkpoint(folder), device).ranker

@@ -1,0 +1,143 @@
+"""A conversation with a model, turn by turn: what was said, what is answered, and a few commands. Knows no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from catena.data.dialogue import Exchange
+from catena.data.reading import Tally
+from catena.decoding.settings import SearchLimits
+from catena.errors import DataError
+from catena.randomness import Randomness
+from catena.retrieval.settings import Bm25Settings
+from catena.retrieval.terms import learn_terms
+from catena.tasks.application import Asking
+from catena.tasks.converse.dataset import Dataset, exchanges
+from catena.tasks.converse.encoding import learn_tokeniser
+from catena.tasks.converse.generative import WritingPredictor
+from catena.tasks.converse.index import Found, build_index, responses_for
+from catena.tasks.converse.predictor import ASKED, ConversePredictor, RetrievalPredictor
+from catena.tasks.converse.rankers import TermRanker
+from catena.tasks.converse.settings import ConverseConfig, ConverseData
+
+COMMANDS = {
+    "/quit": "end the conversation",
+    "/undo": "take back what you said last, and the answer to it",
+    "/clear": "forget all that was said",
+    "/best": "show the best answers to what was said last: /best 5",
+    "/seed": "draw other answers from now on: /seed 3",
+    "/help": "show these commands",
+}
+NOTHING = "(I have nothing to say to that)"
+
+
+class Chat:
+    """A person and a model in turn.
+
+    Args:
+        model: what answers.
+        search: how a model that writes chooses its words; its own way if not set.
+        seed: of what is drawn.
+    """
+
+    def __init__(self, model: ConversePredictor, search: SearchLimits | None = None, seed: int = 0) -> None:
+        self.model, self.search, self.seed = model, search, seed
+        self.turns: list[str] = []
+        self.own: list[bool] = []
+        self.ended = False
+
+    def say(self, line: str) -> str | None:
+        """Answer a line, or carry out a command; None for a blank line, and when the conversation has ended."""
+        text = " ".join(line.split())
+        if not text:
+            return None
+        if text.startswith("/"):
+            return self._command(text)
+        self._add(text, own=False)
+        found = self.answers(1)
+        if not found:
+            return NOTHING
+        self._add(found[0].text, own=True)
+        return found[0].text
+
+    def answers(self, n: int) -> list[Found]:
+        """The best answers to what was said last, without those that say nothing and those that were given before."""
+        turns, own = list(self.turns), list(self.own)
+        while own and own[-1]:  # the model's own answer is what is asked for again
+            turns.pop()
+            own.pop()
+        if not turns:
+            return []
+        w = self.model.config.data.window
+        context = Exchange(tuple(turns[-w:]), (), ASKED, tuple(own[-w:]))
+        if isinstance(self.model, WritingPredictor):
+            search = self.search or self.model.config.evaluation.search
+            generator = Randomness(self.seed).torch("chat", len(turns))
+            found = self.model.written([context], search, generator, n)[0]
+            return [one for one in found if one.text.strip()]
+        said = {turn for turn, mine in zip(turns, own, strict=True) if mine}
+        found = self.model.reply([context], Asking(nbest=n + len(said)))[0]
+        if isinstance(self.model.ranker, TermRanker):
+            found = tuple(one for one in found if one.score > 0)  # the others share no word
+        return [one for one in found if one.text not in said][:n]
+
+    def _add(self, text: str, own: bool) -> None:
+        self.turns.append(text)
+        self.own.append(own)
+
+    def _command(self, text: str) -> str | None:
+        name, _, rest = text.partition(" ")
+        commands: dict[str, Callable[[str], str | None]] = {
+            "/quit": self._quit,
+            "/undo": self._undo,
+            "/clear": self._clear,
+            "/best": self._best,
+            "/seed": self._seed,
+            "/help": lambda _: "\n".join(f"{name}  {words}" for name, words in COMMANDS.items()),
+        }
+        if name not in commands:
+            return f"(there is no command {name}: {', '.join(COMMANDS)})"
+        return commands[name](rest.strip())
+
+    def _quit(self, rest: str) -> None:
+        self.ended = True
+
+    def _undo(self, rest: str) -> str:
+        if not self.turns:
+            return "(nothing was said yet)"
+        if self.own[-1]:
+            self.turns.pop()
+            self.own.pop()
+        self.own.pop()
+        return f"(taken back: {self.turns.pop()})"
+
+    def _clear(self, rest: str) -> str:
+        self.turns, self.own = [], []
+        return "(all forgotten)"
+
+    def _seed(self, rest: str) -> str:
+        if not rest.isdecimal():
+            return "(a seed is a whole number: /seed 3)"
+        self.seed = int(rest)
+        return f"(seed {self.seed})"
+
+    def _best(self, rest: str) -> str:
+        n = int(rest) if rest.isdecimal() and int(rest) > 0 else 5
+        return "\n".join(f"{one.score:.3f}  {one.text}" for one in self.answers(n)) or NOTHING
+
+
+def model_of_file(path: Path, encoding: str | None = None) -> RetrievalPredictor:
+    """A model of a file of conversations, made at once: BM25 against contexts and their responses."""
+    settings = Bm25Settings(against="both")
+    config = ConverseConfig(model=settings, data=ConverseData(train=(str(path),), encoding=encoding, window=1))
+    tally = Tally()
+    train = [exchange for exchange in exchanges(path, config.data, tally) if exchange.responses]
+    if not train:
+        raise DataError(f"{path} has no context with a response: there is nothing to answer with")
+    data = Dataset(train, [], [], train, tally, {})
+    texts, contexts = responses_for(config, data)
+    tokeniser = learn_tokeniser(config, data)
+    documents = (tokeniser.tokens(f"{context} {text}") for text, context in zip(texts, contexts, strict=True))
+    ranker = TermRanker(tokeniser, learn_terms(settings, documents), settings)
+    return RetrievalPredictor(config, ranker, build_index(config, ranker, texts, contexts))

@@ -1,0 +1,105 @@
+"""The responses that a model chooses from, with what its ranker needs to search them, in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from catena.data.dialogue import Exchange
+from catena.data.files import open_text
+from catena.data.lines import LineIndex
+from catena.errors import CheckpointError, DataError
+from catena.randomness import Randomness
+from catena.retrieval.cluster import k_means, medoids
+from catena.retrieval.index import IndexPart, MixedPart, search
+from catena.tasks.converse.dataset import Dataset
+from catena.tasks.converse.rankers import DualRanker, Searcher
+from catena.tasks.converse.settings import ConverseConfig
+
+INDEX, RESPONSES, CONTEXTS = "index", "responses.txt", "contexts.txt"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A response and its score."""
+
+    text: str
+    score: float
+
+
+@dataclass(eq=False)
+class ResponseIndex:
+    """Responses, what each was said after, and the part that is searched."""
+
+    texts: Sequence[str] | LineIndex
+    contexts: Sequence[str] | LineIndex
+    part: IndexPart
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def best(self, ranker: Searcher, contexts: Sequence[Exchange], k: int) -> list[list[Found]]:
+        """The best responses to each context."""
+        if not contexts:
+            return []
+        scores, places = search(self.part, ranker.queries(contexts), len(contexts), k)
+        return [
+            [Found(self.texts[int(place)], float(score)) for score, place in zip(own, at, strict=True)]
+            for own, at in zip(scores, places, strict=True)
+        ]
+
+    def save(self, folder: Path) -> None:
+        """Write the responses and the part."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, lines in ((RESPONSES, self.texts), (CONTEXTS, self.contexts)):
+            (folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        if not isinstance(self.part, MixedPart):
+            self.part.save(folder)
+            return
+        for i, part in enumerate(self.part.parts):
+            (folder / str(i)).mkdir(exist_ok=True)
+            part.save(folder / str(i))
+
+
+def responses_for(config: ConverseConfig, data: Dataset) -> tuple[list[str], list[str]]:
+    """The responses of an index, each once, and the contexts that each was given to, joined: those of train, or of the
+    file that the config names, whose contexts are not known."""
+    if config.index.file is not None:
+        with open_text(config.index.file, config.data.encoding) as lines:
+            texts = list(dict.fromkeys(" ".join(line.split()) for _, line in lines if line.strip()))
+        if not texts:
+            raise DataError(f"index.file = {config.index.file!r} has no response: write one on each line")
+        return texts, [""] * len(texts)
+    said: dict[str, list[str]] = {}
+    for exchange in data.train:
+        for response in exchange.responses:
+            said.setdefault(response, []).append(" ".join(exchange.context))
+    return list(said), [" ".join(contexts) for contexts in said.values()]
+
+
+def build_index(config: ConverseConfig, ranker: Searcher, texts: list[str], contexts: list[str]) -> ResponseIndex:
+    """An index of responses; of few of them that stand for all, if the config says so."""
+    part = ranker.part(texts, contexts)
+    k = config.index.clusters
+    if k is not None and k < len(texts):
+        assert isinstance(ranker, DualRanker)
+        vectors = ranker.keys(texts)
+        centres, nearest = k_means(vectors, k, Randomness(config.seed).numpy("clusters"))
+        kept = sorted(medoids(vectors, centres, nearest))
+        texts, contexts = [texts[i] for i in kept], [contexts[i] for i in kept]
+        part = ranker.part(texts, contexts)
+    return ResponseIndex(texts, contexts, part)
+
+
+def load_index(ranker: Searcher, folder: Path) -> ResponseIndex:
+    """Read an index; its texts and its part stay in their files."""
+    return ResponseIndex(*load_texts(folder), ranker.load_part(folder))
+
+
+def load_texts(folder: Path) -> tuple[LineIndex, LineIndex]:
+    """The responses of an index and what each was said after."""
+    for name in (RESPONSES, CONTEXTS):
+        if not (folder / name).is_file():
+            raise CheckpointError(f"{folder} has no {name}: it is not the index of a model, copy it again")
+    return LineIndex(folder / RESPONSES), LineIndex(folder / CONTEXTS)

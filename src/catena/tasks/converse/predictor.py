@@ -1,0 +1,160 @@
+"""A trained model of conversation that is ready to be asked for responses."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+from catena.data.dialogue import Exchange
+from catena.data.examples import Place
+from catena.data.files import open_text
+from catena.data.readers.dialogue import read, turns_of
+from catena.data.reading import Tally
+from catena.errors import DataError
+from catena.metrics.ranking import Standing
+from catena.registry import did_you_mean
+from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.converse.dataset import exchanges, format_of
+from catena.tasks.converse.index import Found, ResponseIndex
+from catena.tasks.converse.questions import MEASURES, Groups, questions_of, report_of
+from catena.tasks.converse.rankers import Ranker, Searcher
+from catena.tasks.converse.settings import RANKING, ConverseConfig, ConverseData
+
+BLOCK = 256
+ASKED = Place("asked", 1)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The best responses to a context, the best first. Prints as the best one; as nothing where there is none."""
+
+    responses: tuple[Found, ...]
+    asking: Asking = BEST
+
+    def __str__(self) -> str:
+        return self.responses[0].text if self.responses else ""
+
+
+class ConversePredictor(Predictor):
+    """What models that find and models that write responses share. An item is a context: its turns, the oldest first,
+    as one text with ``__eot__`` between them, or an :class:`Exchange`."""
+
+    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "scores"})
+    config: ConverseConfig
+    ranker: Ranker
+
+    @abstractmethod
+    def reply(self, contexts: Sequence[Exchange], asking: Asking) -> list[tuple[Found, ...]]:
+        """The responses to contexts that have at least one turn."""
+
+    def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[Reply]:
+        self.check(asking)
+        if isinstance(items, str):
+            raise DataError(
+                "predict takes a list of contexts, and one text was given: put it in a list, as in predict([text])"
+            )
+        contexts = [self.exchange(item) for item in items]
+        asked = [i for i, context in enumerate(contexts) if context.context]
+        found = dict(zip(asked, self.reply([contexts[i] for i in asked], asking), strict=True))
+        return [Reply(found.get(i, ()), asking) for i in range(len(items))]
+
+    def exchange(self, item: str | Exchange | Sequence[str]) -> Exchange:
+        """An item as an exchange without responses, cut to the window."""
+        if isinstance(item, Exchange):
+            turns, own = item.context, item.own
+        else:
+            turns, own = turns_of(item) if isinstance(item, str) else tuple(item), ()
+        w = self.config.data.window
+        return Exchange(turns[-w:], (), ASKED, own[-w:])
+
+    def predict_stream(self, items: Iterable[Any], asking: Asking = BEST) -> Iterator[Reply]:
+        waiting = iter(items)
+        while block := list(islice(waiting, BLOCK)):
+            yield from self.predict(block, asking)
+
+    def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
+        """The contexts of a file of conversations whose format is named, or every line of a plain file."""
+        if reading.format not in (None, "text"):
+            data = self._data(reading)
+            yield from (Exchange(e.context, (), e.place, e.own) for e in read(path, *self._format(path, data)))
+            return
+        with open_text(path, reading.encoding or self.config.data.encoding) as lines:
+            yield from self.items_of_lines(line for _, line in lines)
+
+    def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
+        """Each line is a context; of a line with a tab, what stands before it."""
+        return (line.split("\t")[0] for line in lines)
+
+    def _format(self, path: Path, data: ConverseData) -> tuple[str, str | None]:
+        return format_of(path, data)[0], data.encoding
+
+    def _data(self, reading: Reading) -> ConverseData:
+        named = {"format": reading.format or "auto", "encoding": reading.encoding or self.config.data.encoding}
+        return self.config.data.model_copy(update=named)
+
+    # --- on a file of conversations -----------------------------------------------------------------------------------
+
+    def questions(self, path: Path, reading: Reading = AS_TRAINED) -> tuple[Groups, str]:
+        """The questions of a file, and its format."""
+        data, tally = self._data(reading), Tally()
+        format = format_of(path, data)[0]
+        part = [exchange for exchange in exchanges(path, data, tally) if exchange.responses]
+        if not part:
+            raise DataError(f"{path} has no context with a right response to score: {tally.counts(0).sentence('')}")
+        return questions_of(part, self.config.evaluation, format), format
+
+    def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
+        groups, format = self.questions(path, reading)
+        return report_of(groups, self.ranker.standings(groups), self.config.evaluation, format)
+
+    def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
+        metric = metric or RANKING[0]
+        if metric not in MEASURES:
+            raise DataError(f"a ranking of responses has no {metric!r}: {did_you_mean(metric, MEASURES)}")
+        groups, _ = self.questions(path, reading)
+        right = [[(q.exchange.context, q.candidates) for q in group] for group in groups]
+        given: list[list[Standing]] = self.ranker.standings(groups)
+        return Answers(MEASURES[metric], right, given)
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def write(self, prediction: Reply, item: Any, format: str) -> str:
+        context = " __eot__ ".join(item.context) if isinstance(item, Exchange) else " ".join(str(item).split())
+        if format == "jsonl":
+            listed = [{"text": found.text, "score": round(found.score, 6)} for found in prediction.responses]
+            return json.dumps({"context": list(turns_of(context)), "responses": listed}, ensure_ascii=False)
+        if format == "text":
+            return "\n".join(found.text for found in prediction.responses)
+        lines = []
+        for found in prediction.responses or (Found("", 0.0),):
+            fields = [context, found.text, *([f"{found.score:.4f}"] if prediction.asking.scores else [])]
+            lines.append("\t".join(fields))
+        return "\n".join(lines)
+
+
+class RetrievalPredictor(ConversePredictor):
+    """A ranker with its index of responses."""
+
+    def __init__(self, config: ConverseConfig, ranker: Searcher, index: ResponseIndex) -> None:
+        self.config, self.ranker, self.index = config, ranker, index
+        self.searcher = ranker
+
+    def reply(self, contexts: Sequence[Exchange], asking: Asking) -> list[tuple[Found, ...]]:
+        return [tuple(found) for found in self.index.best(self.searcher, contexts, asking.nbest)]
+
+    def describe(self, top: int) -> list[str]:
+        lines = [
+            f"a model of conversation of kind {self.config.model.kind}: it chooses from {len(self.index):,} responses",
+            f"it reads the last {self.config.data.window} turns",
+        ]
+        weights = getattr(self.ranker, "weights", None)
+        if weights is not None:
+            runs = zip(self.config.model.runs, weights, strict=True)  # type: ignore[union-attr]
+            lines.append("weights: " + ", ".join(f"{Path(run).name} {weight:.4f}" for run, weight in runs))
+        lines += [f"  {self.index.texts[i]}" for i in range(min(top, len(self.index)))]
+        return lines

@@ -1,0 +1,178 @@
+"""Models that rank responses: by shared words, by a dual encoder, by a mixture of others.
+
+A ranker scores given candidates, and makes an index of responses that can be searched.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from catena.data.batches import BatchPlan, pad
+from catena.data.dialogue import Exchange
+from catena.data.settings import BatchSettings
+from catena.data.tokenise import Tokeniser
+from catena.metrics.ranking import Standing, standing
+from catena.retrieval.dual import DualEncoder
+from catena.retrieval.index import IndexPart, MixedPart, TermPart, VectorPart
+from catena.retrieval.settings import TermSettings
+from catena.retrieval.terms import TermMatcher, product
+from catena.tasks.converse.encoding import TOKENISER, DualEncoding
+from catena.tasks.converse.questions import Groups, Question
+
+
+class Ranker(ABC):
+    """Says how well responses fit contexts."""
+
+    @abstractmethod
+    def scores(self, questions: Sequence[Question]) -> list[np.ndarray]:
+        """The score of each candidate of each question."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write all but the weights of networks into a checkpoint folder."""
+
+    def standings(self, groups: Groups) -> list[list[Standing]]:
+        """Where the right candidates stand."""
+        found = iter(self.scores([question for group in groups for question in group]))
+        return [[standing(next(found)) for _ in group] for group in groups]
+
+
+class Searcher(Ranker):
+    """A ranker that can be asked for the best of many responses."""
+
+    @abstractmethod
+    def part(self, responses: Sequence[str], contexts: Sequence[str]) -> IndexPart:
+        """An index of responses; ``contexts`` are what each was said after, empty where that is not known."""
+
+    @abstractmethod
+    def load_part(self, folder: Path) -> IndexPart:
+        """Read a saved index."""
+
+    @abstractmethod
+    def queries(self, contexts: Sequence[Exchange]) -> Any:
+        """Contexts as the index takes them."""
+
+
+class TermRanker(Searcher):
+    """A ranker by shared words."""
+
+    def __init__(self, tokeniser: Tokeniser, matcher: TermMatcher, settings: TermSettings) -> None:
+        self.tokeniser, self.matcher, self.settings = tokeniser, matcher, settings
+
+    def scores(self, questions: Sequence[Question]) -> list[np.ndarray]:
+        known: dict[str, dict[str, float]] = {}
+        found = []
+        for question in questions:
+            query = self.matcher.query(self._tokens(question.exchange))
+            for text in question.candidates:
+                if text not in known:
+                    known[text] = self.matcher.document(self.tokeniser.tokens(text))
+            found.append(np.array([product(query, known[text]) for text in question.candidates]))
+        return found
+
+    def part(self, responses: Sequence[str], contexts: Sequence[str]) -> TermPart:
+        against, documents = self.settings.against, []
+        for response, context in zip(responses, contexts, strict=True):
+            text = {"response": response, "context": context, "both": f"{context} {response}"}[against]
+            documents.append(self.matcher.document(self.tokeniser.tokens(text)))
+        return TermPart.of(documents)
+
+    def load_part(self, folder: Path) -> TermPart:
+        return TermPart.load(folder)
+
+    def queries(self, contexts: Sequence[Exchange]) -> list[dict[str, float]]:
+        return [self.matcher.query(self._tokens(exchange)) for exchange in contexts]
+
+    def _tokens(self, exchange: Exchange) -> list[str]:
+        return [token for turn in exchange.context for token in self.tokeniser.tokens(turn)]
+
+    def save(self, folder: Path) -> None:
+        self.tokeniser.save(folder / TOKENISER)
+        self.matcher.save(folder)
+
+
+class DualRanker(Searcher):
+    """A ranker by a dual encoder."""
+
+    def __init__(self, encoding: DualEncoding, model: DualEncoder, device: torch.device, at_once: int = 256) -> None:
+        self.encoding, self.model, self.device, self.at_once = encoding, model, device, at_once
+
+    def scores(self, questions: Sequence[Question]) -> list[np.ndarray]:
+        contexts = list({id(question.exchange): question.exchange for question in questions}.values())
+        rows = {id(exchange): i for i, exchange in enumerate(contexts)}
+        texts = list(dict.fromkeys(text for question in questions for text in question.candidates))
+        places = {text: i for i, text in enumerate(texts)}
+        queries, keys = self.queries(contexts), self.keys(texts)
+        return [
+            keys[[places[text] for text in question.candidates]].astype(np.float64)
+            @ queries[rows[id(question.exchange)]].astype(np.float64)
+            for question in questions
+        ]
+
+    def part(self, responses: Sequence[str], contexts: Sequence[str]) -> VectorPart:
+        return VectorPart(self.keys(responses))
+
+    def load_part(self, folder: Path) -> VectorPart:
+        return VectorPart.load(folder)
+
+    def queries(self, contexts: Sequence[Exchange]) -> np.ndarray:
+        return self._vectors([self.encoding.context(exchange) for exchange in contexts], self.model.queries)
+
+    def keys(self, responses: Sequence[str]) -> np.ndarray:
+        """The vectors of responses."""
+        return self._vectors([self.encoding.response(text) for text in responses], self.model.keys)
+
+    @torch.no_grad()
+    def _vectors(self, texts: Sequence[np.ndarray], encode: Any) -> np.ndarray:
+        found = np.zeros((len(texts), self.model.d), np.float32)
+        training = self.model.training
+        self.model.eval()
+        lengths = np.array([len(ids) for ids in texts], np.int64)
+        for rows in BatchPlan.by_length(lengths, BatchSettings(batch_size=self.at_once)):
+            ids, sizes = pad([texts[int(row)] for row in rows])
+            found[rows] = encode(ids.to(self.device), sizes.to(self.device)).float().cpu().numpy()
+        self.model.train(training)
+        return found
+
+    def save(self, folder: Path) -> None:
+        self.encoding.save(folder)
+
+
+class MixedRanker(Searcher):
+    """Several rankers, their scores weighed and added."""
+
+    def __init__(self, rankers: Sequence[Ranker], weights: Sequence[float]) -> None:
+        self.rankers, self.weights = list(rankers), [float(weight) for weight in weights]
+
+    def each(self, questions: Sequence[Question]) -> list[np.ndarray]:
+        """The scores of each ranker: a row for each candidate, a column for each ranker."""
+        columns = [ranker.scores(questions) for ranker in self.rankers]
+        return [np.stack(scores, axis=1) for scores in zip(*columns, strict=True)]
+
+    def scores(self, questions: Sequence[Question]) -> list[np.ndarray]:
+        return [scores @ np.array(self.weights) for scores in self.each(questions)]
+
+    def searchers(self) -> list[tuple[Searcher, float]]:
+        """The rankers that have an index, with their weights."""
+        return [(r, w) for r, w in zip(self.rankers, self.weights, strict=True) if isinstance(r, Searcher)]
+
+    def part(self, responses: Sequence[str], contexts: Sequence[str]) -> MixedPart:
+        pairs = self.searchers()
+        return MixedPart([ranker.part(responses, contexts) for ranker, _ in pairs], [weight for _, weight in pairs])
+
+    def load_part(self, folder: Path) -> MixedPart:
+        pairs = self.searchers()
+        parts = [ranker.load_part(folder / str(i)) for i, (ranker, _) in enumerate(pairs)]
+        return MixedPart(parts, [weight for _, weight in pairs])
+
+    def queries(self, contexts: Sequence[Exchange]) -> tuple[Any, ...]:
+        return tuple(ranker.queries(contexts) for ranker, _ in self.searchers())
+
+    def save(self, folder: Path) -> None:
+        """Its parts are kept as whole checkpoints."""

@@ -1,0 +1,197 @@
+"""The config of a conversation. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from catena.config import Config
+from catena.data.settings import BatchSettings, TokeniserSettings, VocabularySettings, WordTokens
+from catena.decoding.settings import SampleSettings, SearchSettings
+from catena.lm.neural_settings import ConvolutionModel, GruModel, LstmModel, RnnModel, TransformerModel
+from catena.registry import did_you_mean
+from catena.retrieval.settings import Bm25Settings, DualSettings, TfidfSettings
+from catena.seq2seq.recurrent_settings import RecurrentSettings
+from catena.seq2seq.settings import EncoderDecoderSettings
+from catena.tasks.settings import DataSettings, MachineSettings, with_suggestions
+from catena.training.settings import TrainingSettings
+
+
+class ConverseData(DataSettings):
+    """Conversations: pairs of context and response, tables with labels or distractors, JSON lines, or dialogues."""
+
+    window: int = Field(6, gt=0)
+    """Turns of a context that are read, the last ones."""
+    inner_turns: bool = False
+    """Train also on the turns of contexts, each as the response to those before it."""
+    split: Literal["random", "end"] = "random"
+    """What is held out when there is no dev file: contexts drawn by a hash of their first turn, which keeps a dialogue
+    together and is the same everywhere; or the last of the file."""
+    dev_share: float = Field(0.1, gt=0, lt=1)
+    """Share of the contexts of train that is held out when there is no dev file."""
+    max_length: int = Field(200, gt=0)
+    """Tokens of a text that are read: the last ones of a context, the first ones of a response."""
+    too_long: Literal["drop", "cut"] = "cut"
+    """Texts that are too long are cut."""
+
+    @model_validator(mode="after")
+    def _known(self) -> ConverseData:
+        if self.folds is not None:
+            raise ValueError("data.folds is not known for conversations: leave it out")
+        if self.too_long == "drop":
+            raise ValueError("data.too_long = 'drop' is not known for conversations, which are cut: leave it out")
+        return self
+
+
+class MixtureSettings(Config):
+    """Several trained models, their scores weighed so that the right responses of dev are likely."""
+
+    kind: Literal["mixture"] = "mixture"
+    """The model."""
+    runs: tuple[str, ...] = ()
+    """Run folders of this task, trained on the same file. The mixture keeps copies of them."""
+    weights: tuple[float, ...] = ()
+    """The weights. If not set, those under which the right responses of dev are most probable."""
+    penalty: float = Field(1e-3, ge=0)
+    """Pull of the weights towards zero."""
+
+    @model_validator(mode="after")
+    def _enough(self) -> MixtureSettings:
+        if len(self.runs) < 2:
+            raise ValueError(
+                f"a mixture is of two models or more, and model.runs = {list(self.runs)}: name more run folders"
+            )
+        if self.weights and len(self.weights) != len(self.runs):
+            raise ValueError(f"model.weights = {list(self.weights)} must be {len(self.runs)} numbers, or left out")
+        return self
+
+
+NetworkSettings = Annotated[
+    RnnModel | LstmModel | GruModel | ConvolutionModel | TransformerModel, Field(discriminator="kind")
+]
+
+
+class GenerativeSettings(Config):
+    """A language model over whole dialogues, which writes the next turn word by word."""
+
+    kind: Literal["generative"] = "generative"
+    """The model."""
+    network: NetworkSettings = LstmModel()
+    """The language model."""
+    learn: Literal["dialogue", "response"] = "dialogue"
+    """What is predicted in training: every turn of a window, or the response alone."""
+    ngram_order: int = Field(3, ge=1)
+    """The longest n-grams of the counted model that perplexity is compared with."""
+
+
+class Seq2seqSettings(Config):
+    """An encoder-decoder from the turns of a context to the next one."""
+
+    kind: Literal["seq2seq"] = "seq2seq"
+    """The model."""
+    network: EncoderDecoderSettings = RecurrentSettings()
+    """The encoder-decoder."""
+    ngram_order: int = Field(3, ge=1)
+    """The longest n-grams of the counted model that perplexity is compared with."""
+
+
+ModelSettings = Annotated[
+    DualSettings | TfidfSettings | Bm25Settings | MixtureSettings | GenerativeSettings | Seq2seqSettings,
+    Field(discriminator="kind"),
+]
+WRITES = ("generative", "seq2seq")
+"""Kinds that write their responses."""
+FITTED = ("tfidf", "bm25", "mixture")
+"""Kinds that need no training loop."""
+
+
+class IndexSettings(Config):
+    """The responses that a model chooses from."""
+
+    file: str | None = None
+    """A file of responses, one a line; those of train if not set."""
+    clusters: int | None = Field(None, gt=0)
+    """Keep so many responses alone, the ones nearest to the centres of as many clusters of their vectors (k-means);
+    needs the vectors of a dual encoder."""
+
+
+class EvaluationSettings(Config):
+    """How the model is judged."""
+
+    candidates: int = Field(10, ge=2)
+    """Responses that a right one is ranked among, itself counted, where wrong ones are drawn."""
+    distractors: Literal["auto", "random", "given", "hard"] = "auto"
+    """random: drawn from the right responses to other contexts of the file; given: the wrong ones that the file names;
+    hard: its adversarial ones. auto is given for tables of distractors, and random for all else."""
+    seed: int = Field(0, ge=0)
+    """The seed of what is drawn: not that of the run, so that all models are asked the same."""
+    texts_at_once: int = Field(256, gt=0)
+    """Texts that are scored together."""
+    search: SearchSettings = SampleSettings(max_length=40, nucleus=0.9)
+    """How a generative model writes."""
+    written: int = Field(100, ge=0)
+    """Responses that a generative model writes at an evaluation, for distinct-1 and distinct-2; 0 for none."""
+
+
+RANKING = ("recall@1", "recall@2", "recall@5", "mrr")
+WRITING = ("perplexity", "nats_per_token")
+WHAT_NEXT = ("chat RUN", "evaluate RUN FILE", "predict RUN FILE --nbest 3 --scores")
+
+SUGGESTED: dict[str, dict[str, Any]] = {
+    "dual": {"optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.01, "clip_norm": 5.0},
+    "generative": {"optimizer": "adamw", "learning_rate": 0.002, "weight_decay": 0.01, "clip_norm": 1.0},
+    "seq2seq": {"optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.01, "clip_norm": 1.0},
+}
+
+
+class ConverseConfig(Config):
+    """Conversation."""
+
+    task: Literal["converse"] = "converse"
+    """The task this config is for."""
+    seed: int = Field(0, ge=0)
+    """The seed of everything that is drawn at random."""
+    machine: MachineSettings = MachineSettings()
+    data: ConverseData = ConverseData()
+    tokenizer: TokeniserSettings = WordTokens(lowercase=True)
+    vocabulary: VocabularySettings = VocabularySettings()
+    model: ModelSettings = Bm25Settings()
+    index: IndexSettings = IndexSettings()
+    batches: BatchSettings = BatchSettings(batch_size=128, bucket=0)
+    training: TrainingSettings = Field(default_factory=TrainingSettings)
+    evaluation: EvaluationSettings = EvaluationSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _suggest(cls, data: Any) -> Any:
+        """Train each model as it likes to be trained, unless the config says how."""
+        return with_suggestions(data, SUGGESTED, "bm25")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> ConverseConfig:
+        problems = list(self._problems())
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _problems(self) -> Iterator[str]:
+        kind, metric = self.model.kind, self.training.metric
+        known = WRITING if kind in WRITES else RANKING
+        if metric not in (None, *known):
+            yield f"training.metric = {metric!r} is no score of this model: {did_you_mean(str(metric), known)}"
+        if self.index.clusters is not None and kind != "dual":
+            yield (
+                f"index.clusters = {self.index.clusters} groups the vectors of a dual encoder, and model.kind is "
+                f"{kind!r}: leave it out"
+            )
+        if kind in WRITES and self.index.file is not None:
+            yield f"index.file names responses to choose from, and model.kind = {kind!r} writes them: leave it out"
+        encoder = getattr(self.model, "encoder", None)
+        longest = getattr(encoder, "max_length", None)
+        if getattr(encoder, "positions", "") == "learned" and longest is not None and longest < self.data.max_length:
+            yield (
+                f"model.encoder.max_length = {longest} learned positions are fewer than data.max_length = "
+                f"{self.data.max_length}: make them equal"
+            )

@@ -1,0 +1,165 @@
+"""Models that write responses: turns as ids, and the two ways of p(response | context) behind one interface.
+
+A context is ``<you> hello there </s> <me> hi </s> … <me>``: every turn after the mark of who spoke, the one who
+responds or another, and before the end of a turn. The mark of who is to respond is its last id.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from catena.data.batches import pad
+from catena.data.dialogue import Exchange
+from catena.data.tokenise import Tokeniser, load_tokeniser
+from catena.data.vocabulary import PAD, Vocabulary
+from catena.decoding.stepper import Stepper
+from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, SPECIALS
+from catena.lm.neural import NeuralLanguageModel
+from catena.seq2seq.base import EncoderDecoder, Source
+from catena.tasks.converse.encoding import TOKENISER, VOCABULARY
+
+ME, YOU = "<me>", "<you>"
+MARKS = (*SPECIALS, ME, YOU)
+"""The specials of the vocabulary: begin, end of a turn, and who speaks."""
+
+
+class WritingEncoding:
+    """Contexts and responses as ids; of a context the last ``max_length``, of a response the first."""
+
+    def __init__(self, tokeniser: Tokeniser, vocabulary: Vocabulary, max_length: int) -> None:
+        self.tokeniser, self.vocabulary, self.max_length = tokeniser, vocabulary, max_length
+        self.begin, self.end = vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL)
+        self.me, self.you = vocabulary.special(ME), vocabulary.special(YOU)
+
+    def context(self, exchange: Exchange) -> np.ndarray:
+        """The turns, and the mark of who is to respond."""
+        ids: list[int] = []
+        for turn, own in zip(exchange.context, exchange.own, strict=True):
+            ids += [self.me if own else self.you, *self.vocabulary.ids(self.tokeniser.tokens(turn)), self.end]
+        return np.array([*ids[-self.max_length :], self.me], np.int64)
+
+    def response(self, text: str) -> np.ndarray:
+        """A turn, and its end."""
+        return np.array([*self.vocabulary.ids(self.tokeniser.tokens(text))[: self.max_length], self.end], np.int64)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of ids."""
+        return self.tokeniser.join(self.vocabulary.tokens(ids))
+
+    def save(self, folder: Path) -> None:
+        self.tokeniser.save(folder / TOKENISER)
+        self.vocabulary.save(folder / VOCABULARY)
+
+
+def load_writing_encoding(folder: Path, max_length: int) -> WritingEncoding:
+    """Read what :meth:`WritingEncoding.save` wrote."""
+    return WritingEncoding(load_tokeniser(folder / TOKENISER), Vocabulary.load(folder / VOCABULARY), max_length)
+
+
+@dataclass(frozen=True, eq=False)
+class WritingBatch:
+    """Contexts and responses, padded."""
+
+    contexts: Int[Tensor, "b s"]
+    context_lengths: Int[Tensor, " b"]
+    responses: Int[Tensor, "b t"]
+    response_lengths: Int[Tensor, " b"]
+    n_responses: int
+
+    @classmethod
+    def of(cls, contexts: Sequence[np.ndarray], responses: Sequence[np.ndarray], device: torch.device) -> WritingBatch:
+        tensors = [x.to(device) for side in (contexts, responses) for x in pad(side, PAD)]
+        return cls(tensors[0], tensors[1], tensors[2], tensors[3], sum(map(len, responses)))
+
+
+class Author(ABC):
+    """p(response | context), of either make."""
+
+    network: nn.Module
+
+    @abstractmethod
+    def loss(self, batch: WritingBatch) -> tuple[Float[Tensor, ""], int]:
+        """What training makes small, the mean over predicted tokens, and how many these are."""
+
+    @abstractmethod
+    def log_probs(self, batch: WritingBatch) -> Float[Tensor, " n"]:
+        """log p of every token of the responses, response after response."""
+
+    @abstractmethod
+    def begun(self, contexts: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> tuple[Stepper[Any], Any]:
+        """A stepper and its state after the contexts: what it writes next are responses."""
+
+
+class DialogueAuthor(Author):
+    """A language model over dialogues.
+
+    Args:
+        marks: ids that no one predicts: those of who speaks.
+        all_turns: train on every turn of the context too.
+    """
+
+    def __init__(self, network: NeuralLanguageModel, marks: Sequence[int], all_turns: bool) -> None:
+        self.network: NeuralLanguageModel = network
+        self.marks, self.all_turns = list(marks), all_turns
+
+    def loss(self, batch: WritingBatch) -> tuple[Float[Tensor, ""], int]:
+        whole, lengths = self._joined(batch)
+        places = torch.arange(whole.shape[1], device=whole.device)
+        wanted = places < lengths[:, None]
+        if not self.all_turns:
+            wanted = wanted & (places >= batch.context_lengths[:, None])
+        for mark in self.marks:
+            wanted = wanted & (whole != mark)
+        hidden = self.network.read(self._shifted(whole), lengths).hidden
+        return self.network.output.loss(hidden[wanted], whole[wanted]), int(wanted.sum())
+
+    def log_probs(self, batch: WritingBatch) -> Float[Tensor, " n"]:
+        whole, lengths = self._joined(batch)
+        places = torch.arange(whole.shape[1], device=whole.device)
+        wanted = (places < lengths[:, None]) & (places >= batch.context_lengths[:, None])
+        hidden = self.network.read(self._shifted(whole), lengths).hidden
+        return self.network.output.log_prob(hidden[wanted], whole[wanted])
+
+    def begun(self, contexts: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> tuple[Stepper[Any], Any]:
+        return self.network, self.network.extend(self.network.start(len(contexts)), contexts, lengths)
+
+    def _joined(self, batch: WritingBatch) -> tuple[Int[Tensor, "b u"], Int[Tensor, " b"]]:
+        """Each context with its response behind it, and how many ids both have."""
+        lengths = batch.context_lengths + batch.response_lengths
+        whole = batch.contexts.new_full((len(lengths), batch.contexts.shape[1] + batch.responses.shape[1]), PAD)
+        whole[:, : batch.contexts.shape[1]] = batch.contexts
+        steps = torch.arange(batch.responses.shape[1], device=whole.device)
+        whole.scatter_(1, batch.context_lengths[:, None] + steps, batch.responses)
+        return whole, lengths
+
+    def _shifted(self, whole: Int[Tensor, "b u"]) -> Int[Tensor, "b u"]:
+        return torch.cat((whole.new_full((len(whole), 1), self.network.begin), whole[:, :-1]), dim=1)
+
+
+class Seq2seqAuthor(Author):
+    """An encoder-decoder from context to response."""
+
+    def __init__(self, network: EncoderDecoder) -> None:
+        self.network: EncoderDecoder = network
+
+    def loss(self, batch: WritingBatch) -> tuple[Float[Tensor, ""], int]:
+        source = Source(batch.contexts, batch.context_lengths)
+        return self.network.loss(source, batch.responses, batch.response_lengths), batch.n_responses
+
+    def log_probs(self, batch: WritingBatch) -> Float[Tensor, " n"]:
+        source = Source(batch.contexts, batch.context_lengths)
+        found = self.network.token_log_probs(source, batch.responses, batch.response_lengths)
+        return found[torch.arange(found.shape[1], device=found.device) < batch.response_lengths[:, None]]
+
+    def begun(self, contexts: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> tuple[Stepper[Any], Any]:
+        stepper = self.network.stepper(Source(contexts, lengths))
+        return stepper, stepper.start(len(contexts))

@@ -1,0 +1,235 @@
+"""The task as a whole: train, resume, load, reply, evaluate, for every kind of model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from catena.data.dialogue import Exchange
+from catena.data.examples import Place
+from catena.errors import CheckpointError, ConfigError, DataError
+from catena.randomness import Randomness
+from catena.tasks.application import Asking, Reading
+from catena.tasks.converse.application import ConverseApplication
+from catena.tasks.converse.dataset import prepare
+from catena.tasks.converse.predictor import ConversePredictor, RetrievalPredictor
+from catena.tasks.converse.rankers import DualRanker, TermRanker
+from catena.training.report import SilentReporter
+from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
+from tests.tasks.converse.helpers import KINDS, config, write_pairs
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pairs(tmp_path_factory.mktemp("data") / "pairs.tsv")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, pairs: Path) -> dict[str, Path]:
+    """A trained run of each kind; the mixture is of the others that rank."""
+    folder, found = tmp_path_factory.mktemp("runs"), {}
+    for kind in KINDS:
+        made = config(pairs, kind, data={"test": str(pairs)})
+        trained = ConverseApplication().train(made, folder / kind, SilentReporter())
+        assert trained.test_scores["mrr"] > 0
+        found[kind] = folder / kind
+    names = [str(found[kind]) for kind in ("dual", "tfidf", "bm25", "generative")]
+    made = config(pairs, "mixture", model={"runs": names})
+    ConverseApplication().train(made, folder / "mixture", SilentReporter())
+    return {**found, "mixture": folder / "mixture"}
+
+
+def load(folder: Path) -> ConversePredictor:
+    found = ConverseApplication().load(folder, "cpu")
+    assert isinstance(found, ConversePredictor)
+    return found
+
+
+ALL = [*KINDS, "mixture"]
+CONTEXTS = ["hello __eot__ what about the cat ?", "", "tea 你好 ☕", "zzz", "a\u2028b"]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_kind_replies_and_is_scored(kind: str, runs: dict[str, Path], pairs: Path) -> None:
+    model = load(runs[kind])
+    replies = model.predict(CONTEXTS, Asking(nbest=2, scores=True))
+    assert len(replies) == len(CONTEXTS)
+    assert str(replies[1]) == "", "nothing is said to nothing"
+    for reply in (replies[0], replies[3]):
+        scores = [found.score for found in reply.responses]
+        assert len(scores) == 2
+        assert scores == sorted(scores, reverse=True)
+    report = model.evaluate(pairs)
+    assert 0 <= report.scores["recall@1"] <= report.scores["recall@2"] <= report.scores["recall@5"] <= 1
+    assert "candidates:4|distractors:random" in report.signatures["mrr"]
+    answers = model.answers(pairs, "mrr")
+    assert float(answers.measure(answers.right, answers.given)) == pytest.approx(report.scores["mrr"])
+    assert model.describe(2)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_one_by_one_is_the_same_as_together(kind: str, runs: dict[str, Path], pairs: Path) -> None:
+    model = load(runs[kind])
+    questions = [question for group in model.questions(pairs)[0] for question in group][:6]
+    together = model.ranker.scores(questions)
+    for question, found in zip(questions, together, strict=True):
+        assert model.ranker.scores([question])[0] == pytest.approx(found, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["dual", "bm25", "tfidf", "mixture"])
+def test_the_index_gives_what_a_look_at_all_responses_gives(kind: str, runs: dict[str, Path]) -> None:
+    model = load(runs[kind])
+    assert isinstance(model, RetrievalPredictor)
+    texts = [model.index.texts[i] for i in range(len(model.index))]
+    context = model.exchange(CONTEXTS[0])
+    found = model.reply([context], Asking(nbest=len(texts)))[0]
+    from catena.tasks.converse.questions import Question
+
+    ranker = model.ranker
+    if kind == "mixture":
+        ranker = type(ranker)([r for r, _ in ranker.searchers()], [w for _, w in ranker.searchers()])
+    exact = ranker.scores([Question(context, tuple(texts))])[0]
+    assert [one.score for one in found] == pytest.approx(sorted(exact.tolist(), reverse=True), abs=1e-4)
+    by_text = dict(zip(texts, exact.tolist(), strict=True))
+    assert all(by_text[one.text] == pytest.approx(one.score, abs=1e-4) for one in found)
+
+
+def test_a_run_can_be_moved(runs: dict[str, Path], tmp_path: Path) -> None:
+    for kind in ("dual", "mixture"):
+        before = [str(reply) for reply in load(runs[kind]).predict(CONTEXTS)]
+        shutil.copytree(runs[kind], tmp_path / kind, symlinks=True)
+        assert [str(reply) for reply in load(tmp_path / kind).predict(CONTEXTS)] == before
+    alone = next((tmp_path / "dual" / "checkpoints").iterdir())
+    shutil.copytree(alone, tmp_path / "alone")
+    best = load(tmp_path / "alone")
+    assert len(best.predict(CONTEXTS)) == len(CONTEXTS), "without the run's index it is made again"
+
+
+def test_the_matrix_of_the_index_stays_in_its_file(runs: dict[str, Path]) -> None:
+    model = load(runs["dual"])
+    assert isinstance(model, RetrievalPredictor)
+    assert isinstance(model.index.part.matrix, np.memmap)  # type: ignore[attr-defined]
+
+
+def test_a_mixture_is_at_least_as_likely_as_its_parts(runs: dict[str, Path]) -> None:
+    text = (runs["mixture"] / "log.txt").read_text() if (runs["mixture"] / "log.txt").exists() else ""
+    model = load(runs["mixture"])
+    assert len(model.ranker.weights) == 4  # type: ignore[attr-defined]
+    assert any(weight != 0 for weight in model.ranker.weights), text  # type: ignore[attr-defined]
+
+
+def test_few_responses_stand_for_many(pairs: Path, tmp_path: Path) -> None:
+    made = config(pairs, "dual", index={"clusters": 3}, training={"max_epochs": 1})
+    ConverseApplication().train(made, tmp_path / "run", SilentReporter())
+    model = load(tmp_path / "run")
+    assert isinstance(model, RetrievalPredictor)
+    assert len(model.index) == 3
+    data = prepare(made)
+    assert {model.index.texts[i] for i in range(3)} <= set(data.responses())
+
+
+def test_responses_of_a_file_of_their_own(pairs: Path, tmp_path: Path) -> None:
+    (tmp_path / "answers.txt").write_text("the cat\n\nthe  tea\nthe cat\n", encoding="utf-8")
+    made = config(pairs, "bm25", index={"file": str(tmp_path / "answers.txt")})
+    ConverseApplication().train(made, tmp_path / "run", SilentReporter())
+    model = load(tmp_path / "run")
+    assert [found.text for found in model.predict(["tea"], Asking(nbest=9))[0].responses] == ["the tea", "the cat"]
+    (tmp_path / "answers.txt").write_text("\n", encoding="utf-8")
+    with pytest.raises(DataError, match="has no response"):
+        ConverseApplication().train(made, tmp_path / "none", SilentReporter())
+
+
+@pytest.mark.parametrize("against", ["response", "context", "both"])
+def test_shared_words_are_sought_where_it_is_said(against: str, tmp_path: Path) -> None:
+    path = tmp_path / "faq.tsv"
+    path.write_text("when do you open\tat nine\nwhere are you\twhen the sun shines\nwho\tme\n", encoding="utf-8")
+    made = config(path, "bm25", model={"against": against}, data={"dev": str(path)})
+    ConverseApplication().train(made, tmp_path / "run", SilentReporter())
+    best = str(load(tmp_path / "run").predict(["when do you close"])[0])
+    assert best == ("when the sun shines" if against == "response" else "at nine")
+
+
+@pytest.mark.parametrize("kind", ["dual", "generative"])
+def test_killed_anywhere_and_resumed_is_the_same(kind: str, pairs: Path, tmp_path: Path) -> None:
+    made = config(pairs, kind)
+
+    def make_task():
+        randomness = Randomness(SEED)
+        return ConverseApplication().task(made, prepare(made), torch.device("cpu"), randomness)
+
+    killed_anywhere_ends_the_same(make_task, made.training, tmp_path, kills=[2])
+
+
+def test_training_goes_on_from_an_old_model(runs: dict[str, Path], pairs: Path, tmp_path: Path) -> None:
+    made = config(pairs, "dual", training={"max_epochs": 1})
+    ConverseApplication().train(made, tmp_path / "more", SilentReporter(), start_from=runs["dual"])
+    other = config(pairs, "dual", model={"match": "dot"}, training={"max_epochs": 1})
+    with pytest.raises(CheckpointError, match="of another make"):
+        ConverseApplication().train(other, tmp_path / "other", SilentReporter(), start_from=runs["dual"])
+    with pytest.raises(CheckpointError, match="is made anew"):
+        ConverseApplication().train(config(pairs, "bm25"), tmp_path / "x", SilentReporter(), start_from=runs["bm25"])
+
+
+def test_a_dual_encoder_learns_the_topics(pairs: Path, tmp_path: Path) -> None:
+    for loss in ("softmax", "binary"):
+        made = config(
+            pairs,
+            "dual",
+            model={"loss": loss, "negatives": 3, "dropout_hidden": 0.0},
+            training={"max_epochs": 12, "patience": 0, "optimizer": "adam", "learning_rate": 0.05},
+            evaluation={"candidates": 3},
+            data={"dev": str(pairs)},
+        )
+        trained = ConverseApplication().train(made, tmp_path / loss, SilentReporter())
+        assert trained.scores["recall@1"] > 0.7, loss
+
+
+def test_word_vectors_bring_their_words(pairs: Path, tmp_path: Path) -> None:
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("3 4\ntea 1 0 0 0\nkettle 0.9 0.1 0 0\ncat 0 1 0 0\n", encoding="utf-8")
+    embedding = {"d": 4, "mode": "static", "vectors": str(vectors)}
+    made = config(pairs, "dual", model={"embedding": embedding, "match": "cosine"}, training={"max_epochs": 1})
+    ConverseApplication().train(made, tmp_path / "run", SilentReporter())
+    vectors.unlink()
+    ranker = load(tmp_path / "run").ranker
+    assert isinstance(ranker, DualRanker)
+    assert "kettle" in ranker.encoding.vocabulary
+
+
+def test_inputs_of_files_and_lines(runs: dict[str, Path], tmp_path: Path) -> None:
+    model = load(runs["bm25"])
+    path = tmp_path / "asked"
+    path.write_text("a __eot__ b\tignored\n\nc\n", encoding="utf-8")
+    assert list(model.read_inputs(path)) == ["a __eot__ b", "", "c"]
+    path.write_text(json.dumps({"turns": ["a", "b", "c"]}) + "\n", encoding="utf-8")
+    assert [e.context for e in model.read_inputs(path, Reading(format="turns"))] == [("a",), ("a", "b")]
+    reply = model.predict([("tea", "cat")], Asking(nbest=2, scores=True))[0]
+    item = Exchange(("tea", "cat"), (), Place("x", 1))
+    row = json.loads(model.write(reply, item, "jsonl"))
+    assert row["context"] == ["tea", "cat"]
+    assert len(row["responses"]) == 2
+    assert model.write(reply, item, "tsv").splitlines()[0].split("\t")[:2] == ["tea __eot__ cat", str(reply)]
+    assert model.write(model.predict([""])[0], "", "tsv") == "\t"
+    with pytest.raises(DataError, match="takes a list of contexts"):
+        model.predict("tea")
+    with pytest.raises(DataError, match="a ranking of responses has no 'recall@3'"):
+        model.answers(path, "recall@3")
+    assert isinstance(model.ranker, TermRanker)
+
+
+def test_configs_that_do_not_fit_are_refused(pairs: Path) -> None:
+    for kind, sections, words in (
+        ("bm25", {"index": {"clusters": 3}}, "index.clusters = 3 groups the vectors of a dual encoder"),
+        ("generative", {"index": {"file": "x"}}, "model.kind = 'generative' writes them"),
+        ("dual", {"training": {"metric": "perplexity"}}, "'perplexity' is no score of this model"),
+        ("dual", {"data": {"folds": 3}}, "data.folds is not known"),
+        ("mixture", {"model": {"runs": ["a"]}}, "two models or more"),
+        ("mixture", {"model": {"runs": ["a", "b"], "weights": [1.0]}}, "must be 2 numbers"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            config(pairs, kind, **sections)

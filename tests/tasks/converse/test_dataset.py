@@ -1,0 +1,111 @@
+"""Exchanges that are kept, dropped and held out, and the questions made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catena.data.dialogue import Exchange
+from catena.data.examples import Place
+from catena.errors import DataError, FormatError
+from catena.metrics.ranking import Standing
+from catena.tasks.converse.dataset import prepare
+from catena.tasks.converse.questions import questions_of, report_of, scores_of
+from catena.tasks.converse.settings import EvaluationSettings
+from tests.tasks.converse.helpers import config, write_pairs
+
+
+def exchange(context: str, *responses: str, wrong: tuple[str, ...] = (), hard: tuple[str, ...] = ()) -> Exchange:
+    return Exchange((context,), responses, Place("x", 1), wrong=wrong, hard=hard)
+
+
+def test_counts_reconcile_and_windows_are_cut(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("a __eot__ b __eot__ c\td\n\tlost\nalone\t \nf\tg\nh\ti\n", encoding="utf-8")
+    data = prepare(config(path, "bm25", data={"format": "pairs", "window": 2, "split": "end", "dev_share": 0.3}))
+    assert [(e.context, e.responses) for e in data.train] == [(("b", "c"), ("d",)), (("f",), ("g",))]
+    assert [e.context for e in data.dev] == [("h",)]
+    assert data.tally.counts(3).dropped == {"with an empty context": 1, "with an empty response": 1}
+
+
+def test_the_split_keeps_dialogues_whole_and_does_not_depend_on_the_rest(tmp_path: Path) -> None:
+    path = write_pairs(tmp_path / "x.tsv", 8)
+    data = prepare(config(path, "bm25"))
+    first = {e.context[0] for e in data.train}, {e.context[0] for e in data.dev}
+    assert first[0]
+    assert first[1]
+    assert not first[0] & first[1]
+    path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))), encoding="utf-8")
+    again = prepare(config(path, "bm25"))
+    assert {e.context[0] for e in again.dev} == first[1]
+
+
+def test_what_cannot_be_split_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("a\tb\n", encoding="utf-8")
+    with pytest.raises(DataError, match="1 exchange cannot be split"):
+        prepare(config(path, "bm25"))
+    path.write_text("a\tb\na\tc\n", encoding="utf-8")
+    with pytest.raises(DataError, match="all contexts begin alike"):
+        prepare(config(path, "bm25"))
+    assert len(prepare(config(path, "bm25", data={"split": "end"})).train) == 1
+    path.write_text("context,response,label\na,b,0\nc,d,0\n", encoding="utf-8")
+    with pytest.raises(DataError, match="no right response in train"):
+        prepare(config(path, "dual"))
+    with pytest.raises(FormatError, match="has no conversations: did you mean"):
+        prepare(config(path, "bm25", data={"format": "turn"}))
+
+
+def test_inner_turns_are_taught_and_not_asked_about(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("a __eot__ b __eot__ c\td\nx __eot__ y\tz\n", encoding="utf-8")
+    data = prepare(config(path, "bm25", data={"inner_turns": True, "split": "end"}))
+    assert len(data.train) == 1
+    assert [(e.context, e.responses) for e in data.taught[1:]] == [(("a",), ("b",)), (("a", "b"), ("c",))]
+
+
+def test_drawn_candidates_are_wrong_different_and_the_same_each_time() -> None:
+    part = [exchange(f"c{i}", f"r{i}", f"s{i}", "same") for i in range(8)]
+    settings = EvaluationSettings(candidates=5)
+    groups = questions_of(part, settings, "pairs")
+    assert [len(group) for group in groups] == [3] * 8
+    for one, group in zip(part, groups, strict=True):
+        for right, question in zip(one.responses, group, strict=True):
+            assert question.candidates[0] == right
+            assert len(set(question.candidates)) == 5
+            assert not set(question.candidates[1:]) & set(one.responses)
+    assert [q.candidates for g in questions_of(part, settings, "pairs") for q in g] == [
+        q.candidates for g in groups for q in g
+    ]
+    other = questions_of(part, EvaluationSettings(candidates=5, seed=1), "pairs")
+    assert [q.candidates for g in other for q in g] != [q.candidates for g in groups for q in g]
+
+
+def test_given_and_hard_distractors() -> None:
+    part = [exchange("c", "r", wrong=("w1", "w2"), hard=("h",)), exchange("only wrong", wrong=("w",))]
+    assert questions_of(part, EvaluationSettings(), "distractors")[0][0].candidates == ("r", "w1", "w2")
+    assert questions_of(part, EvaluationSettings(distractors="hard"), "responses")[0][0].candidates == ("r", "h")
+    with pytest.raises(DataError, match="x:1 has none"):
+        questions_of([exchange("c", "r")], EvaluationSettings(distractors="given"), "pairs")
+
+
+def test_too_few_responses_are_filled_up_or_refused() -> None:
+    part = [exchange("a", "r"), exchange("b", "r")]
+    with pytest.raises(DataError, match="the same responses"):
+        questions_of(part, EvaluationSettings(), "pairs")
+    groups = questions_of(part, EvaluationSettings(candidates=3), "pairs", ["x", "r", "y", "z"])
+    assert all(len(group[0].candidates) == 3 and group[0].candidates[0] == "r" for group in groups)
+    assert {"r"} | {"x", "y", "z"} >= set(groups[0][0].candidates)
+
+
+def test_a_report_names_what_was_asked() -> None:
+    groups = questions_of([exchange(f"c{i}", f"r{i}") for i in range(5)], EvaluationSettings(candidates=3), "pairs")
+    standings = [[Standing(0, 0)], [Standing(1, 0)], [Standing(0, 2)], [Standing(0, 0)], [Standing(2, 0)]]
+    scores = scores_of(groups, standings)
+    assert scores["recall@1"] == pytest.approx((1 + 0 + 1 / 3 + 1 + 0) / 5)
+    report = report_of(groups, standings, EvaluationSettings(candidates=3), "pairs")
+    assert (
+        report.signatures["recall@1"] == "recall@1|ties:expected|candidates:3|distractors:random|questions:5|seed:0|n=5"
+    )
+    assert report.lines[0] == "5 contexts, 5 questions"
