@@ -18,7 +18,7 @@ from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.copy import CopyNet
 from catena.seq2seq.copy_settings import CopySettings
 from catena.seq2seq.sides import Sides
-from tests.laws.seq2seq_laws import SIDES, EncoderDecoderLaws, Maker, padded
+from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker, padded
 
 NEW = {6: 8, 7: 9}
 """Source ids whose tokens the target vocabulary lacks, and their ids behind its 8."""
@@ -168,8 +168,22 @@ def test_a_copied_word_comes_from_its_places() -> None:
 
 
 def test_sources_must_say_what_may_be_copied() -> None:
-    with pytest.raises(DataError, match=r"needs Source\.copies"):
+    with pytest.raises(DataError, match=r"must be told which target id .*Source\.copies"):
         network().stepper(Source(*padded([[4, 5]])))
+    model = build_encoder_decoder(CopySettings(d=5, d_embedding=3, encoder=RecurrentSettings(d=2)), ONE_VOCABULARY)
+    ids, lengths = padded([[4, 5, 4], [7]])
+    targets, of_targets = padded([[4, 3], [6, 3]])
+    model.eval()
+    found = model.token_log_probs(Source(ids, lengths), targets, of_targets)
+    assert torch.equal(found, model.token_log_probs(Source(ids, lengths, ids), targets, of_targets))
+
+
+def test_what_never_comes_is_not_copied_either() -> None:
+    model = network()
+    stepper = model.stepper(source_of([[2, 0, 4], [2, 2, 0]]))
+    log_probs = stepper.log_probs(stepper.start(2))
+    assert (log_probs[:, list(SIDES.forbidden)] == -math.inf).all()
+    assert torch.allclose(log_probs.exp().sum(dim=1), torch.ones(2, dtype=torch.float64))
 
 
 # --- learning ---------------------------------------------------------------------------------------------------------

@@ -53,6 +53,8 @@ class Sources(NamedTuple):
     real: Bool[Tensor, "b s"]
     copies: Int[Tensor, "b s"]
     """The target id of each source token; 0 at padding."""
+    may: Bool[Tensor, "b s"]
+    """Which tokens may be copied: not padding, and not what never comes in a target."""
     copied: Float[Tensor, "b s d"]
     """tanh(h W_c): what the decoder's state is multiplied with."""
     looked: Float[Tensor, "b s _"]
@@ -68,20 +70,25 @@ class Step(NamedTuple):
 
     cell: State
     copy_scores: Float[Tensor, "b s"]
-    """ψ_c, -inf at padding."""
+    """ψ_c, -inf for what cannot be copied."""
     weights: Float[Tensor, "b s"]
     """Where it looked."""
 
 
 class CopyNet(EncoderDecoder):
-    """An encoder-decoder that copies."""
+    """An encoder-decoder that copies.
+
+    Where both sides have one vocabulary and a source does not say what its tokens are copied as, they are copied as
+    what they are.
+    """
 
     copies = True
-    """Sources must say which target id each token has."""
+    """Sources are to say which target id each token has."""
 
     def __init__(self, settings: CopySettings, sides: Sides) -> None:
         super().__init__()
         self.v, self.begin, self.end, self.selective = sides.v, sides.begin, sides.end, settings.selective
+        self.shared = sides.shared
         d, e = settings.d, settings.d_embedding
         self.source = EmbeddingTable(sides.n_source, e, scale=0.1, dropout=settings.dropout)
         # The last row is read for all words that the target vocabulary lacks.
@@ -104,12 +111,20 @@ class CopyNet(EncoderDecoder):
 
     def sources(self, memory: Memory) -> Sources:
         """What all steps share."""
-        if memory.source.copies is None:
-            raise DataError("a model that copies needs Source.copies: the target id of each token of the source")
+        copies = memory.source.ids if self.shared else None
+        copies = copies if memory.source.copies is None else memory.source.copies
+        if copies is None:
+            raise DataError(
+                "a model that copies must be told which target id each token of the source has (Source.copies), unless "
+                "both sides have one vocabulary: choose another model for this task"
+            )
         real = mask_from_lengths(memory.lengths, memory.states.shape[1])
+        copies = copies.masked_fill(~real, 0)
+        forbidden = self.generated.forbidden
+        never = ~real if forbidden is None else ~real | forbidden[copies.clamp(max=self.v - 1)] & (copies < self.v)
         keys = self.looking.prepare(memory.states, real).keys[0]
         copied = torch.tanh(self.copying(memory.states))
-        return Sources(memory.states, real, memory.source.copies.masked_fill(~real, 0), copied, keys)
+        return Sources(memory.states, real, copies, ~never, copied, keys)
 
     def started(self, sources: Sources) -> Step:
         """The decoder before anything is read."""
@@ -117,7 +132,7 @@ class CopyNet(EncoderDecoder):
         h = torch.tanh(self.first(sources.states.sum(dim=1) / lengths[:, None]))
         rest = (torch.zeros_like(h) for _ in range(self.cell.n_states - 1))
         nothing = sources.states.new_zeros(sources.real.shape)
-        return Step((h, *rest), nothing.masked_fill(~sources.real, NEVER), nothing)
+        return Step((h, *rest), nothing.masked_fill(~sources.may, NEVER), nothing)
 
     # --- the target ---------------------------------------------------------------------------------------------------
 
@@ -127,7 +142,7 @@ class CopyNet(EncoderDecoder):
         looked = self.looking(before.cell[0][:, None], keys, ids[:, None])
         beside = looked.context[:, 0]
         if self.selective:
-            here = masked_softmax(before.copy_scores, (sources.copies == ids[:, None]) & sources.real)
+            here = masked_softmax(before.copy_scores, (sources.copies == ids[:, None]) & sources.may)
             beside = torch.cat(((here[:, None] @ sources.states)[:, 0], beside), dim=1)
         weight = self.cell.weight_x[:, self.target.d_out :]
         cell = self.cell.step(torch.addmm(read, beside, weight.t()), before.cell, self.cell.weight_h)
@@ -151,8 +166,8 @@ class CopyNet(EncoderDecoder):
         return torch.stack(hidden, dim=1), torch.stack(weights, dim=1)
 
     def copy_scores(self, hidden: Float[Tensor, "b t d"], sources: Sources) -> Float[Tensor, "b t s"]:
-        """ψ_c of every position; -inf at padding."""
-        return (hidden @ sources.copied.transpose(1, 2)).masked_fill(~sources.real[:, None], NEVER)
+        """ψ_c of every position; -inf at padding, and for what never comes."""
+        return (hidden @ sources.copied.transpose(1, 2)).masked_fill(~sources.may[:, None], NEVER)
 
     def word_scores(self, hidden: Float[Tensor, "*b d"]) -> Float[Tensor, "*b v"]:
         """ψ_g of every word; -inf for what never comes."""
