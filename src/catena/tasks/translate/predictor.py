@@ -71,7 +71,7 @@ class TranslatePredictor(Predictor):
         self, config: TranslateConfig, members: Sequence[Member], candidates: Candidates | None = None
     ) -> None:
         self.config, self.members = config, list(members)
-        self.searcher = Searcher(members, config.writing, candidates)
+        self.searcher = Searcher(members, config.writing, candidates, config.longest)
 
     @property
     def encoding(self) -> Encoding:

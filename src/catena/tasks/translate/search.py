@@ -21,6 +21,7 @@ from catena.decoding.hypothesis import Found, Hypothesis
 from catena.decoding.settings import SearchLimits
 from catena.decoding.stepper import Stepper
 from catena.decoding.without import Without
+from catena.errors import DataError
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.tasks.translate.among import Among, Candidates, choosing_among
 from catena.tasks.translate.encoding import Coded, Encoding, batch_of
@@ -71,12 +72,17 @@ class Searcher:
     Args:
         members: the first one leads: its attention is shown, and its vocabulary is that of the target.
         candidates: what each source chooses among; None for all.
+        longest: the longest source and target that the models can take; None where any is.
     """
 
     def __init__(
-        self, members: Sequence[Member], settings: WritingSettings, candidates: Candidates | None = None
+        self,
+        members: Sequence[Member],
+        settings: WritingSettings,
+        candidates: Candidates | None = None,
+        longest: int | None = None,
     ) -> None:
-        self.members, self.settings, self.candidates = list(members), settings, candidates
+        self.members, self.settings, self.candidates, self.longest = list(members), settings, candidates, longest
 
     @property
     def encoding(self) -> Encoding:
@@ -101,7 +107,7 @@ class Searcher:
     def limit(self, length: int, how: SearchLimits) -> int:
         """The most steps for a source of so many tokens, its end among them."""
         wanted = STEP * math.ceil((self.settings.ratio * length + self.settings.extra) / STEP)
-        return max(min(wanted, how.max_length), how.min_length + 1)
+        return max(min(wanted, how.max_length, self.longest or wanted), how.min_length + 1)
 
     def _batches(
         self, sources: Sequence[Sequence[Coded]], how: SearchLimits, wishes: Sequence[Wishes]
@@ -109,6 +115,11 @@ class Searcher:
         """Rows of like length with the same limit and the same wishes, the longest first."""
         room = ROOM.get(self.members[0].model.device.type, ROOM["cuda"])
         lengths = [max(map(len, coded)) for coded in sources]
+        if self.longest is not None and max(lengths, default=0) > self.longest:
+            raise DataError(
+                f"a text has {max(lengths):,} tokens, its end counted, and this model has learnt positions for "
+                f"{self.longest:,} (model.max_length): cut the text at its sentences"
+            )
         limits = [self.limit(length, how) for length in lengths]
         kinds = {wish: number for number, wish in enumerate(dict.fromkeys(wishes))}
         keys = [(kinds[wish], -limit, -length) for wish, limit, length in zip(wishes, limits, lengths, strict=True)]

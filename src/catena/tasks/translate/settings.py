@@ -237,9 +237,21 @@ class TranslateConfig(Config):
                 f"vocabulary.joint = true learns one tokeniser from both sides, and target_tokenizer.kind = "
                 f"{self.target_tokenizer.kind!r} asks for another: leave one of them out"
             )
+        longest, needed = self.longest, self.data.max_length + 1
+        if longest is not None and longest < needed:
+            problems.append(
+                f"model.max_length = {longest} positions are fewer than the {needed} that a pair may have, its end "
+                f"counted: raise it, or lower data.max_length"
+            )
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    @property
+    def longest(self) -> int | None:
+        """The longest source and target that the model can take, their ends counted; None where any is."""
+        bounded = self.model.kind == "convolutional" or getattr(self.model, "positions", "") == "learned"
+        return int(getattr(self.model, "max_length", 0)) if bounded else None
 
     def _metric_problems(self) -> Iterator[str]:
         metric = self.training.metric

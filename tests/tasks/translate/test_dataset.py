@@ -1,0 +1,164 @@
+"""Pairs from files: what is read, dropped and held out, and the ids that batches are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from catena import config as configs
+from catena.data.vocabulary import PAD, UNK
+from catena.errors import DataError, FormatError
+from catena.tasks.translate.batches import make_batch
+from catena.tasks.translate.dataset import held_out, prepare
+from catena.tasks.translate.encoding import Encoding
+from catena.tasks.translate.settings import TranslateConfig
+from tests.tasks.translate.toy import sentences, toy_config, write_files
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    return write_files(tmp_path)
+
+
+def of_columns(path: Path, **sections: Any) -> TranslateConfig:
+    data = {"train": [str(path)], **sections.pop("data", {})}
+    return configs.parse(TranslateConfig, {"data": data, "tokenizer": {"kind": "words"}, **sections})
+
+
+def test_two_files_and_two_columns_give_the_same_pairs(files: Path) -> None:
+    two = prepare(toy_config(files))
+    one = prepare(of_columns(files / "all.tsv", data={"dev_share": 0.2}, vocabulary={"min_count": 1}))
+    listed = sentences()
+    assert (len(two.rows["train"]), len(two.rows["dev"])) == (195, 30)
+    assert len(one.rows["train"]) + len(one.rows["dev"]) == 225
+    assert list(zip(two.dev.sources, two.dev.targets, strict=True)) == listed[195:]
+    assert {held_out(x) < 0.2 for x in one.dev.sources} == {True}
+    assert len(one.dev) == len(one.rows["dev"]) == sum(held_out(x) < 0.2 for x, _ in listed)
+
+
+def test_batches_hold_the_tokens_of_both_sides_with_their_ends(files: Path) -> None:
+    data = prepare(toy_config(files))
+    rows = np.array([3, 0, 17])
+    batch = make_batch(data.pairs, rows, torch.device("cpu"))
+    for k, row in enumerate(rows.tolist()):
+        source, target = sentences()[row]
+        for side, ids, length, text in (
+            (data.encoding.source, batch.source.ids[k], batch.source.lengths[k], source),
+            (data.encoding.target, batch.targets[k], batch.lengths[k], target),
+        ):
+            tokens = side.tokeniser.tokens(text)
+            assert ids.tolist()[: length - 1] == side.vocabulary.ids(tokens)
+            assert ids[length - 1] == side.end
+            assert set(ids[length:].tolist()) <= {PAD}
+    assert batch.tokens == int(batch.lengths.sum())
+    assert batch.read == batch.tokens + int(batch.source.lengths.sum())
+    assert data.pairs.lengths[rows, 1].tolist() == batch.lengths.tolist()
+
+
+def test_counts_are_those_of_train_with_its_ends(files: Path) -> None:
+    data = prepare(toy_config(files))
+    counts = data.counts
+    assert counts[data.encoding.end] == 195
+    hund = data.encoding.target.vocabulary.ids(["Hund"])[0]
+    assert counts[hund] == sum(y.count("Hund") for _, y in sentences()[:195])
+
+
+def test_models_that_copy_get_ids_for_words_that_the_target_lacks(files: Path) -> None:
+    path = files / "few.tsv"
+    path.write_text("meet Zorg and Bo and Zorg\tda sind Zorg und Bo\na b\tc d\nx y\tz z\n", encoding="utf-8")
+    data = prepare(of_columns(path, vocabulary={"min_count": 2}, data={"dev_share": 0.001}))
+    row = next(i for i in range(3) if data.pairs.lengths[i, 0] == 7)
+    coded, target = data.pairs.copied(row)
+    v = len(data.encoding.target.vocabulary)
+    assert coded.new == ("meet", "Zorg", "and", "Bo")
+    assert coded.copies.tolist() == [v, v + 1, v + 2, v + 3, v + 2, v + 1, data.encoding.end]
+    assert target.tolist() == [UNK, UNK, v + 1, UNK, v + 3, data.encoding.end]
+    assert data.encoding.tokens(target[:-1].tolist(), coded.new) == ["<unk>", "<unk>", "Zorg", "<unk>", "Bo"]
+    batch = make_batch(data.pairs, np.array([row]), torch.device("cpu"), copies=True)
+    assert batch.source.n_new == 4
+    assert batch.source.copies is not None
+    assert batch.source.copies[0].tolist() == coded.copies.tolist()
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "bytes", "characters", "words", "whitespace"])
+@pytest.mark.parametrize("joint", [True, False])
+def test_every_tokeniser_joint_or_apart_is_saved_and_gives_texts_back(
+    kind: str, joint: bool, files: Path, tmp_path: Path
+) -> None:
+    tokens = {"kind": kind, **({"size": 300} if kind in ("bpe", "unigram") else {})}
+    config = toy_config(files, tokenizer=tokens, vocabulary={"joint": joint, "min_count": 1})
+    encoding = prepare(config).encoding
+    assert encoding.joint == joint
+    encoding.save(tmp_path)
+    again = Encoding.load(tmp_path)
+    assert again.joint == joint
+    for source, target in sentences()[:20]:
+        ids = again.target_ids(again.target.tokeniser.tokens(target))
+        assert again.text(again.tokens(ids[:-1].tolist())) == target
+        assert (
+            again.code(again.source.tokeniser.tokens(source)).ids.tolist()
+            == encoding.code(encoding.source.tokeniser.tokens(source)).ids.tolist()
+        )
+
+
+def test_sides_may_be_cut_differently(files: Path) -> None:
+    encoding = prepare(toy_config(files, target_tokenizer={"kind": "characters"})).encoding
+    assert encoding.target.tokeniser.tokens("Ein") == ["E", "i", "n"]
+    assert encoding.source.tokeniser.tokens("Ein") == ["Ein"]
+
+
+def test_empty_and_long_pairs_are_dropped_and_counted(files: Path) -> None:
+    path = files / "odd.tsv"
+    lines = [f"{x}\t{y}\n" for x, y in sentences()[:40]]
+    path.write_text("".join([*lines[:20], "\tnur rechts\n", "only left\t \n", "\n", "w " * 30 + "\tz\n", *lines[20:]]))
+    data = prepare(of_columns(path, data={"max_length": 20}))
+    assert "dropped 4 (2 with an empty source, 1 longer than max_length=20, 1 with an empty target)" in data.lines[0]
+    assert sorted(d.place.line for d in data.tally.dropped) == [21, 22, 23, 24]
+
+
+def test_swapped_columns_translate_the_other_way(files: Path) -> None:
+    data = prepare(of_columns(files / "all.tsv", data={"swap": True}))
+    assert data.dev.sources[0] in {y for _, y in sentences()}
+    assert "Hund" in data.encoding.source.vocabulary
+
+
+def test_few_pairs_leave_one_for_dev(files: Path) -> None:
+    path = files / "two.tsv"
+    path.write_text("a b\tc d\ne f\tg h\n")
+    data = prepare(of_columns(path, data={"dev_share": 0.001}))
+    assert (len(data.rows["train"]), len(data.rows["dev"])) == (1, 1)
+    assert data.dev.sources[0] in ("a b", "e f")
+    assert data.rows["dev"][0] == ["a b", "e f"].index(data.dev.sources[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("just a line\nand another\n" * 5, FormatError, "is no file of pairs .*name them by --source and --target"),
+        ("a\tb\nno tab\n", FormatError, r":2 has 1 tab-separated field, not 2"),
+        ("\t\n\t\n", DataError, "there are no pairs in train: read 2; used 0; dropped 2"),
+        ("a b\tc d\n", DataError, "there are no pairs in dev"),
+    ],
+)
+def test_files_that_are_no_pairs_are_answered(text: str, error: type[Exception], words: str, tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text(text)
+    with pytest.raises(error, match=words):
+        prepare(of_columns(tmp_path / "x.tsv"))
+
+
+def test_files_of_different_lengths_are_answered_with_counts_and_a_place(files: Path) -> None:
+    lines = (files / "train.de").read_text(encoding="utf-8").splitlines()
+    (files / "train.de").write_text("\n".join(lines[:100] + lines[101:]) + "\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"train\.en has 195 lines and .*\.de has 194.* seem to come apart at line"):
+        prepare(toy_config(files))
+
+
+def test_nothing_to_train_on_and_other_formats_are_answered(files: Path) -> None:
+    with pytest.raises(DataError, match="there is nothing to train on: name a file of source<TAB>target, or two files"):
+        prepare(configs.parse(TranslateConfig, {}))
+    with pytest.raises(FormatError, match=r"data\.format = 'csv' has no pairs of texts"):
+        prepare(of_columns(files / "all.tsv", data={"format": "csv"}))

@@ -1,0 +1,85 @@
+"""What the config of a translator refuses, and what it fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena import config as configs
+from catena.config import to_toml
+from catena.errors import ConfigError
+from catena.tasks.translate.settings import TranslateConfig, TranslateData
+
+
+def parse(**sections: Any) -> TranslateConfig:
+    return configs.parse(TranslateConfig, sections)
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"data": {"source": ["a.en"]}}, "data.source names 1 files and data.target 0: give each"),
+        ({"data": {"train": ["a"], "source": ["b"], "target": ["c"]}}, "both name what to train on: leave one"),
+        ({"data": {"dev_source": "a"}}, "data.dev_source and data.dev_target belong together"),
+        ({"data": {"test": "t", "test_source": "a", "test_target": "b"}}, "data.test and data.test_source both name"),
+        ({"data": {"folds": 3}}, "data.folds is not known for pairs"),
+        ({"data": {"too_long": "cut"}}, "would part a target from its source"),
+        ({"evaluation": {"metrics": ["blue"]}}, "'blue', which is no score of translations: did you mean 'bleu'"),
+        ({"evaluation": {"metrics": []}}, "evaluation.metrics names no score"),
+        ({"training": {"metric": "ter"}}, "'ter' is not scored at evaluations: name it in evaluation.metrics"),
+        ({"training": {"metric": "accuracy"}}, "'accuracy' is no score of a translator"),
+        (
+            {"vocabulary": {"joint": True}, "target_tokenizer": {"kind": "words"}},
+            "learns one tokeniser from both sides, and target_tokenizer.kind = 'words' asks for another",
+        ),
+        (
+            {"model": {"kind": "transformer", "positions": "learned", "max_length": 100}},
+            "model.max_length = 100 positions are fewer than the 201 that a pair may have",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said(sections: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(**sections)
+    assert words in " ".join(str(caught.value).split())
+
+
+def test_sides_are_joint_for_pieces_and_apart_for_words() -> None:
+    assert parse().joint
+    assert not parse(tokenizer={"kind": "words"}).joint
+    assert not parse(tokenizer={"kind": "characters"}).joint
+    assert not parse(target_tokenizer={"kind": "bytes"}).joint
+    assert parse(tokenizer={"kind": "words"}, vocabulary={"joint": True}).joint
+    assert not parse(vocabulary={"joint": False}).joint
+
+
+def test_the_metric_follows_what_is_scored() -> None:
+    assert parse().metric == "bleu"
+    assert parse(evaluation={"metrics": ["rouge_l", "rouge_1"]}).metric == "rouge_l"
+    assert parse(evaluation={"sentences": 0}).metric == "perplexity"
+
+
+def test_models_are_trained_as_they_like_unless_the_config_says_how() -> None:
+    assert parse().training.schedule == "inverse_sqrt"
+    assert parse(model={"kind": "recurrent"}).training.schedule == "plateau"
+    assert parse(training={"optimizer": "sgd"}).training.schedule == "constant"
+
+
+def test_files_are_named_by_what_they_are_for() -> None:
+    data = TranslateData(
+        source=("a.en", "b.en"), target=("a.de", "b.de"), dev="d.tsv", test_source="t.en", test_target="t.de"
+    )
+    assert data.files() == {
+        "train-source": Path("a.en"), "train-target": Path("a.de"),
+        "train-source-2": Path("b.en"), "train-target-2": Path("b.de"),
+        "dev": Path("d.tsv"), "test-source": Path("t.en"), "test-target": Path("t.de"),
+    }  # fmt: skip
+    assert TranslateData(train=("a.tsv",)).part("train") == [("a.tsv", None)]
+
+
+def test_a_config_is_written_and_read_again(tmp_path: Path) -> None:
+    config = parse(target_tokenizer={"kind": "characters"}, writing={"candidates": 100}, model={"kind": "recurrent"})
+    (tmp_path / "config.toml").write_text(to_toml(config), encoding="utf-8")
+    assert configs.load(TranslateConfig, tmp_path / "config.toml") == config
