@@ -10,20 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from catena.data.batches import pad
 from catena.encoders.build import build_encoder
 from catena.numerics import NEVER
 from catena.structure.edits import DELETE, INSERT, EditLattice
 from catena.transduction.alphabet import Alphabet
 from catena.transduction.base import Found, Link, Tokens
+from catena.transduction.network import NetworkTransducer, PairBatch, alike
 from catena.transduction.settings import EditSettings
 
 OUTSIDE = 1
 """The id of the places before and after a source; 0 is padding. Unknown symbols are 2, and known ones follow."""
 FIRST = 3
+ROOM = 1000
+"""Symbols of sources that are searched together."""
 
 
 def source_ids(alphabet: Alphabet, tokens: Tokens) -> list[int]:
@@ -160,3 +165,38 @@ def _links(lattice: EditLattice, r: int, x: Tokens, y: Sequence[int], target: Al
         links.append(Link(tuple(read), wrote))
         i, j = i + len(read), j + len(wrote)
     return tuple(links)
+
+
+class EditModel(NetworkTransducer):
+    """A network of edits with its alphabets."""
+
+    def __init__(self, network: EditTransducer, source: Alphabet, target: Alphabet, settings: EditSettings) -> None:
+        self.network: EditTransducer = network
+        self.source, self.target, self.settings = source, target, settings
+
+    def source_ids(self, x: Tokens) -> np.ndarray:
+        return np.array(source_ids(self.source, x), np.int64)
+
+    def target_ids(self, y: Tokens) -> np.ndarray:
+        return np.array(self.target.ids(y), np.int64) - 1
+
+    def loss(self, batch: PairBatch) -> tuple[Float[Tensor, ""], int]:
+        losses = self.network.loss(batch.ids, batch.lengths, batch.targets, batch.target_lengths)
+        return losses.mean(), len(losses)
+
+    @torch.no_grad()
+    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
+        found: list[list[Found]] = [[] for _ in sources]
+        for rows in alike(sources, ROOM):
+            ids, lengths = pad([self.source_ids(sources[r]) for r in rows])
+            lattice = self.network(ids.to(self.device), lengths.to(self.device))
+            for k, r in enumerate(rows):
+                found[r] = found_in(lattice, k, sources[r], self.target, nbest, self.settings.width)
+        return found
+
+    def describe(self) -> list[str]:
+        parameters = sum(p.numel() for p in self.network.parameters())
+        return [
+            f"an edit transducer, normalised {self.settings.normalise}ly, of {parameters:,} parameters",
+            *self._symbols_line(),
+        ]

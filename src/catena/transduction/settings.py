@@ -7,7 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from catena.config import Config
+from catena.decoding.settings import BeamSettings
 from catena.encoders.settings import RecurrentSettings
+from catena.seq2seq.recurrent_settings import RecurrentSettings as RecurrentSequences
+from catena.seq2seq.settings import EncoderDecoderSettings
 
 
 class JointSettings(Config):
@@ -72,6 +75,17 @@ class EditSettings(Config):
     """Beginnings of targets of each length that are followed in the search."""
 
 
+class SequenceSettings(Config):
+    """A network that reads the source as a whole and writes the target from left to right (Yao & Zweig 2015)."""
+
+    kind: Literal["seq2seq"] = "seq2seq"
+    """An encoder-decoder."""
+    network: EncoderDecoderSettings = RecurrentSequences(d=256, d_embedding=128, n_layers=2)
+    """Any encoder-decoder: recurrent with attention, transformer, convolutional."""
+    search: BeamSettings = BeamSettings(width=5)
+    """How targets are searched for. They are at most three times as long as their source and 20 symbols more."""
+
+
 class BaselineSettings(Config):
     """What a model must be better than."""
 
@@ -82,6 +96,8 @@ class BaselineSettings(Config):
     end and the beginning changed as was most often done to words with the longest such end and beginning."""
 
 
-TransducerSettings = Annotated[JointSettings | EditSettings | BaselineSettings, Field(discriminator="kind")]
+TransducerSettings = Annotated[
+    JointSettings | EditSettings | SequenceSettings | BaselineSettings, Field(discriminator="kind")
+]
 
-__all__ = ["BaselineSettings", "EditSettings", "JointSettings", "TransducerSettings"]
+__all__ = ["BaselineSettings", "EditSettings", "JointSettings", "SequenceSettings", "TransducerSettings"]

@@ -27,6 +27,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "joint": {"order": 3, "rounds": 4},
     "edit": {"buckets": 512},
     "encoder": {"kind": "edit", "scores": "encoder", "size": 8, "encoder": {"d": 8}},
+    "seq2seq": {"network": {"d": 16, "d_embedding": 8, "dropout": 0.1}, "search": {"width": 2}},
     "baseline": {},
 }
 
@@ -119,8 +120,9 @@ def test_alignments_are_drawn(joint: TransducePredictor) -> None:
         joint.sketch("???")
 
 
-def test_a_killed_training_ends_the_same(words: Path, tmp_path: Path) -> None:
-    made = config(words, "edit", batches={"batch_size": 32})
+@pytest.mark.parametrize("kind", ["edit", "seq2seq"])
+def test_a_killed_training_ends_the_same(kind: str, words: Path, tmp_path: Path) -> None:
+    made = config(words, kind, batches={"batch_size": 32})
 
     def make_task() -> Any:
         data = TransduceApplication().prepare(made, Randomness(SEED), None, None)
@@ -138,11 +140,12 @@ def test_a_fitted_run_is_made_again_by_resume(words: Path, tmp_path: Path) -> No
         TransduceApplication().train(made, tmp_path / "other", SilentReporter(), start_from=tmp_path / "run")
 
 
-def test_a_network_starts_from_an_old_one_with_its_symbols(words: Path, tmp_path: Path) -> None:
-    train(config(words, "edit"), tmp_path / "old")
+@pytest.mark.parametrize("kind", ["edit", "seq2seq"])
+def test_a_network_starts_from_an_old_one_with_its_symbols(kind: str, words: Path, tmp_path: Path) -> None:
+    train(config(words, kind), tmp_path / "old")
     few = tmp_path / "few.tsv"
-    few.write_text("".join(f"{'at' * n}\t{'A T ' * n}\n" for n in range(1, 30)), encoding="utf-8")
-    made = config(few, "edit", data={"target_tokens": "symbols", "dev": str(words)})
+    few.write_text("".join(f"{'at' * n}\t{'A T ' * n}\n" for n in range(1, 30)) + "a\tZ\n", encoding="utf-8")
+    made = config(few, kind, data={"target_tokens": "symbols", "dev": str(words)})
     TransduceApplication().train(made, tmp_path / "new", SilentReporter(), start_from=tmp_path / "old")
     model = TransduceApplication().load(tmp_path / "new", "cpu")
     assert "sh" not in model.describe(1)[1]
@@ -198,3 +201,19 @@ def test_time_chooses_the_joint_model(words: Path) -> None:
     made, lines = TransduceApplication().fit_to_time(config(words, "edit"))
     assert made.model.kind == "joint"
     assert "joint n-gram model" in lines[0]
+
+
+def test_the_search_and_the_metric_of_a_network_can_be_chosen(words: Path, tmp_path: Path) -> None:
+    made = config(words, "seq2seq", training={"max_epochs": 1, "metric": "symbol_error"})
+    assert TransduceApplication().train(made, tmp_path / "run", SilentReporter()).metric == "symbol_error"
+    model = TransduceApplication().load(tmp_path / "run", "cpu")
+    answer, empty, strange = model.predict(["shat", "", "?" * 50], Asking(nbest=4, scores=True, alignment=True))
+    assert len(set(answer.targets)) == 4, "a beam is as wide as there are answers to find"
+    assert empty.targets == ("",)
+    assert len(strange.targets) == 4
+    for target, links in zip(answer.targets, answer.alignments, strict=True):
+        assert "".join(x for x, _ in links) == "shat"
+        assert " ".join(y for _, y in links if y) == target
+    assert configs.parse(TransduceConfig, {"model": {"kind": "seq2seq"}}).training.schedule == "plateau"
+    transformer = {"model": {"kind": "seq2seq", "network": {"kind": "transformer"}}}
+    assert configs.parse(TransduceConfig, transformer).training.warmup_steps == 1000

@@ -17,14 +17,15 @@ from catena.tasks.looped import LoopedApplication, TestedTask, same_make
 from catena.tasks.machine import choose_device
 from catena.tasks.pretrained import Pretrained
 from catena.tasks.transduce.dataset import Dataset, prepare
-from catena.tasks.transduce.predictor import EditModel, load_alphabets, load_predictor, save_cutting
+from catena.tasks.transduce.predictor import load_predictor, network_model, save_cutting
 from catena.tasks.transduce.scoring import first_answers, scores_of
 from catena.tasks.transduce.settings import METRICS, WHAT_NEXT, TransduceConfig
 from catena.training.report import Reporter
 from catena.training.run import RunFolder
 from catena.transduction.alphabet import Alphabet
 from catena.transduction.base import Transducer
-from catena.transduction.settings import BaselineSettings, EditSettings, JointSettings
+from catena.transduction.network import load_alphabets
+from catena.transduction.settings import BaselineSettings, EditSettings, JointSettings, SequenceSettings
 
 
 class TransduceApplication(LoopedApplication[TransduceConfig, Dataset]):
@@ -46,20 +47,18 @@ class TransduceApplication(LoopedApplication[TransduceConfig, Dataset]):
 
     def task(self, config: TransduceConfig, data: Dataset, device: torch.device, randomness: Randomness) -> TestedTask:
         from catena.tasks.transduce.task import TransduceTask
-        from catena.transduction.edit import EditTransducer
 
         settings = config.model
-        assert isinstance(settings, EditSettings)
-        randomness.seed_torch("weights")
+        assert isinstance(settings, EditSettings | SequenceSettings)
         pairs = data.pairs()
         source, target = (
             load_alphabets(data.old) if data.old else (Alphabet.of(pair[side] for pair in pairs) for side in (0, 1))
         )
-        model = EditModel(EditTransducer(settings, len(source), len(target)), source, target, settings)
-        return TransduceTask(config, data, model, device, randomness)
+        randomness.seed_torch("weights")
+        return TransduceTask(config, data, network_model(settings, source, target), device, randomness)
 
     def fits(self, config: TransduceConfig) -> bool:
-        return not isinstance(config.model, EditSettings)
+        return not isinstance(config.model, EditSettings | SequenceSettings)
 
     def fit(
         self, config: TransduceConfig, data: Dataset, run: RunFolder, randomness: Randomness, reporter: Reporter

@@ -9,12 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 import torch
 
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
-from catena.data.batches import pad
 from catena.data.files import open_text
 from catena.data.reading import Tally
 from catena.errors import CheckpointError, DataError
@@ -25,14 +23,14 @@ from catena.tasks.transduce.dataset import Cutting, Word, format_of, read_pairs,
 from catena.tasks.transduce.scoring import MEASURES, first_answers, report_of
 from catena.tasks.transduce.settings import METRICS, TransduceConfig, TransduceData
 from catena.transduction.alphabet import Alphabet
-from catena.transduction.base import Found, Link, Tokens, Transducer
-from catena.transduction.settings import BaselineSettings, EditSettings, JointSettings
+from catena.transduction.base import Found, Link, Transducer
+from catena.transduction.network import NetworkTransducer, load_alphabets
+from catena.transduction.settings import BaselineSettings, EditSettings, JointSettings, SequenceSettings
 
 if TYPE_CHECKING:
     from catena.draw.picture import Picture
 
 BLOCK = 256
-SYMBOLS = "symbols.json"
 
 
 @dataclass(frozen=True)
@@ -47,59 +45,6 @@ class Transduced:
 
     def __str__(self) -> str:
         return self.targets[0] if self.targets else ""
-
-
-class EditModel(Transducer):
-    """A network of edits with its alphabets."""
-
-    def __init__(self, network: torch.nn.Module, source: Alphabet, target: Alphabet, settings: EditSettings) -> None:
-        self.network, self.source, self.target, self.settings = network, source, target, settings
-
-    @torch.no_grad()
-    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
-        from catena.transduction.edit import found_in, source_ids
-
-        found: list[list[Found]] = [[] for _ in sources]
-        device = next(self.network.parameters()).device
-        for rows in _alike(sources):
-            ids, lengths = pad([np.array(source_ids(self.source, sources[r]), np.int64) for r in rows])
-            lattice = self.network(ids.to(device), lengths.to(device))
-            for k, r in enumerate(rows):
-                found[r] = found_in(lattice, k, sources[r], self.target, nbest, self.settings.width)
-        return found
-
-    def save(self, folder: Path) -> None:
-        about = {"source": self.source.symbols, "target": self.target.symbols}
-        (folder / SYMBOLS).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
-
-    def describe(self) -> list[str]:
-        parameters = sum(p.numel() for p in self.network.parameters())
-        return [
-            f"an edit transducer, normalised {self.settings.normalise}ly, of {parameters:,} parameters",
-            f"{len(self.source):,} source symbols: {' '.join(self.source.symbols)}",
-            f"{len(self.target):,} target symbols: {' '.join(self.target.symbols)}",
-        ]
-
-
-def load_alphabets(folder: Path) -> tuple[Alphabet, Alphabet]:
-    """The symbols that :meth:`EditModel.save` wrote."""
-    try:
-        about = json.loads((folder / SYMBOLS).read_text(encoding="utf-8"))
-        return Alphabet(about["source"]), Alphabet(about["target"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{folder / SYMBOLS} is not the list of symbols of a transducer: {error}") from error
-
-
-def _alike(sources: Sequence[Tokens], room: int = 1000) -> Iterator[list[int]]:
-    """Rows of sources of like length, at most ``room`` symbols together, padding included."""
-    rows: list[int] = []
-    for r in sorted(range(len(sources)), key=lambda r: len(sources[r])):
-        if rows and (len(rows) + 1) * (len(sources[r]) + 1) > room:
-            yield rows
-            rows = []
-        rows.append(r)
-    if rows:
-        yield rows
 
 
 class TransducePredictor(Predictor):
@@ -244,13 +189,21 @@ def load_predictor(folder: Path, device: torch.device) -> TransducePredictor:
         from catena.transduction.baseline import Baseline
 
         return TransducePredictor(config, cutting, Baseline.load(place, settings))
-    from catena.transduction.edit import EditTransducer
-
-    source, target = load_alphabets(place)
-    network = EditTransducer(settings, len(source), len(target))
-    checkpoint.load_into(network)
-    model = EditModel(network.to(device).eval(), source, target, settings)
+    model = network_model(settings, *load_alphabets(place))
+    checkpoint.load_into(model.network)
+    model.network.to(device).eval()
     return TransducePredictor(config, cutting, model)
+
+
+def network_model(settings: EditSettings | SequenceSettings, source: Alphabet, target: Alphabet) -> NetworkTransducer:
+    """A network with fresh weights over two alphabets."""
+    if isinstance(settings, SequenceSettings):
+        from catena.transduction.sequence import SequenceModel, build_network
+
+        return SequenceModel(build_network(settings, source, target), source, target, settings)
+    from catena.transduction.edit import EditModel, EditTransducer
+
+    return EditModel(EditTransducer(settings, len(source), len(target)), source, target, settings)
 
 
 CUTTING = "cutting.json"

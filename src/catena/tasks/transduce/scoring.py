@@ -14,7 +14,8 @@ from catena.tasks.transduce.dataset import Word
 from catena.transduction.base import Found, Transducer
 
 MEASURES: dict[str, Measure] = {"word_error": WORD_ERROR, "symbol_error": SYMBOL_ERROR}
-BLOCK = 512
+BLOCK = 8192
+"""Sources that are given to a model at once, which may sort them by length."""
 
 
 def first_answers(model: Transducer, words: Sequence[Word]) -> list[tuple[str, ...]]:

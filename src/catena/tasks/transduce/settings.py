@@ -28,6 +28,16 @@ def suggested(scores: str) -> dict[str, Any]:
     return {"optimizer": "adam", "learning_rate": RATES.get(scores), "clip_norm": 5.0, "max_epochs": 20, "patience": 4}
 
 
+def _sequences(model: Any) -> dict[str, Any]:
+    """How an encoder-decoder likes to be trained."""
+    network = model.get("network", {}) if isinstance(model, dict) else getattr(model, "network", {})
+    kind = network.get("kind", "recurrent") if isinstance(network, dict) else network.kind
+    own = {"optimizer": "adam", "clip_norm": 5.0, "max_epochs": 40, "patience": 10}
+    if kind == "transformer":
+        return {**own, "learning_rate": 0.001, "betas": (0.9, 0.98), "warmup_steps": 1000, "schedule": "inverse_sqrt"}
+    return {**own, "learning_rate": 0.001, "schedule": "plateau"}
+
+
 Cut = Literal["auto", "characters", "symbols"]
 
 
@@ -91,7 +101,7 @@ class TransduceConfig(Config):
         """Train each model as it likes to be trained, unless the config says how."""
         model = data.get("model", {}) if isinstance(data, dict) else {}
         scores = model.get("scores", "features") if isinstance(model, dict) else getattr(model, "scores", "features")
-        return with_suggestions(data, {"edit": suggested(str(scores))}, "joint")
+        return with_suggestions(data, {"edit": suggested(str(scores)), "seq2seq": _sequences(model)}, "joint")
 
     @model_validator(mode="after")
     def _fits_together(self) -> TransduceConfig:

@@ -1,63 +1,61 @@
-"""The edit transducer as the training loop sees it."""
+"""A network of symbols as the training loop sees it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan, pad
+from catena.errors import DataError
 from catena.randomness import Randomness
 from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.tasks.transduce.dataset import Dataset, Word
-from catena.tasks.transduce.predictor import EditModel, save_cutting
+from catena.tasks.transduce.predictor import save_cutting
 from catena.tasks.transduce.scoring import first_answers, scores_of
 from catena.tasks.transduce.settings import METRICS, WHAT_NEXT, TransduceConfig
 from catena.training.task import EpochPlan, Evaluation, LossOutput
-from catena.transduction.edit import EditTransducer, source_ids
-
-
-@dataclass(frozen=True)
-class PairBatch:
-    """Padded sources and targets."""
-
-    ids: Tensor
-    lengths: Tensor
-    targets: Tensor
-    target_lengths: Tensor
+from catena.transduction.network import NetworkTransducer, PairBatch
 
 
 class TransduceTask(TestedTask):
-    """An edit transducer, its data and its metric."""
+    """A network that turns strings into strings, its data and its metric."""
 
     what_next = WHAT_NEXT
 
     def __init__(
-        self, config: TransduceConfig, data: Dataset, model: EditModel, device: torch.device, randomness: Randomness
+        self,
+        config: TransduceConfig,
+        data: Dataset,
+        model: NetworkTransducer,
+        device: torch.device,
+        randomness: Randomness,
     ) -> None:
         self.config, self.data, self.device, self.randomness = config, data, device, randomness
-        self._edits = model
+        self._transducer = model
         model.network.to(device)
-        self._sources: list[np.ndarray] = []
-        self._targets: list[np.ndarray] = []
-        for x, y in data.pairs():
-            self._sources.append(np.array(source_ids(model.source, x), np.int64))
-            self._targets.append(np.array(model.target.ids(y), np.int64) - 1)
+        pairs = data.pairs()
+        known = [(x, y) for x, y in pairs if all(symbol in model.target for symbol in y)]
+        if len(known) < len(pairs):
+            data.lines.append(f"{len(pairs) - len(known):,} targets have a symbol that the old model does not know")
+        if not known:
+            raise DataError("no target is left that has only symbols of the old model: leave --from out")
+        self._sources = [model.source_ids(x) for x, _ in known]
+        self._targets = [model.target_ids(y) for _, y in known]
         self._lengths = np.array([len(x) for x in self._sources])
 
     @property
     def model(self) -> nn.Module:
-        return self._edits.network
+        return self._transducer.network
 
     @property
     def metric(self) -> str:
-        return METRICS[0]
+        return self.config.training.metric or METRICS[0]
 
     @property
     def higher_is_better(self) -> bool:
@@ -70,21 +68,20 @@ class TransduceTask(TestedTask):
     def batch(self, rows: np.ndarray) -> PairBatch:
         """Some pairs of train as tensors."""
         sides = [pad([side[r] for r in rows.tolist()]) for side in (self._sources, self._targets)]
-        tensors = [tensor.to(self.device) for side in sides for tensor in side]
-        return PairBatch(tensors[0], tensors[1], tensors[2], tensors[3])
+        symbols, written = (int(lengths.sum()) for _, lengths in sides)
+        tensors = [tensor.to(self.device, non_blocking=True) for side in sides for tensor in side]
+        return PairBatch(tensors[0], tensors[1], tensors[2], tensors[3], symbols, written)
 
     def loss(self, batch: PairBatch) -> LossOutput:
-        network = self._edits.network
-        assert isinstance(network, EditTransducer)
-        losses = network.loss(batch.ids, batch.lengths, batch.targets, batch.target_lengths)
-        return LossOutput(losses.mean(), len(losses), int(batch.lengths.sum()))
+        total, items = self._transducer.loss(batch)
+        return LossOutput(total, items, batch.symbols)
 
     def evaluate(self) -> Evaluation:
-        answers = first_answers(self._edits, self.data.dev)
+        answers = first_answers(self._transducer, self.data.dev)
         return Evaluation(scores_of(self.data.dev, answers), self._samples(self.data.dev, answers))
 
     def test_scores(self) -> dict[str, float]:
-        return scores_of(self.data.test, first_answers(self._edits, self.data.test)) if self.data.test else {}
+        return scores_of(self.data.test, first_answers(self._transducer, self.data.test)) if self.data.test else {}
 
     def _samples(self, words: Sequence[Word], answers: Sequence[Sequence[str]]) -> list[str]:
         cutting, lines = self.data.cutting, []
@@ -97,7 +94,7 @@ class TransduceTask(TestedTask):
     def save(self, folder: Path) -> None:
         (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
         save_cutting(self.data.cutting, folder)
-        self._edits.save(folder)
+        self._transducer.save(folder)
 
     def describe_batch(self, batch: PairBatch) -> str:
         return f"{len(batch.ids)} pairs, longest source {batch.ids.shape[1]} symbols"

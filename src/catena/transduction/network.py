@@ -1,0 +1,88 @@
+"""Transducers that are networks: what the training loop needs of them beside their answers."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from catena.errors import CheckpointError
+from catena.transduction.alphabet import Alphabet
+from catena.transduction.base import Tokens, Transducer
+
+SYMBOLS = "symbols.json"
+
+
+@dataclass(frozen=True, eq=False)
+class PairBatch:
+    """Padded sources and targets, in the ids of their network. ``symbols`` are those of the sources, and
+    ``target_symbols`` those of the targets, padding left out."""
+
+    ids: Int[Tensor, "b s"]
+    lengths: Int[Tensor, " b"]
+    targets: Int[Tensor, "b t"]
+    target_lengths: Int[Tensor, " b"]
+    symbols: int
+    target_symbols: int
+
+
+class NetworkTransducer(Transducer):
+    """A network with its alphabets."""
+
+    network: nn.Module
+    source: Alphabet
+    target: Alphabet
+
+    @abstractmethod
+    def source_ids(self, x: Tokens) -> np.ndarray:
+        """A source as the network reads it."""
+
+    @abstractmethod
+    def target_ids(self, y: Tokens) -> np.ndarray:
+        """A target as the network learns it; all its symbols are known."""
+
+    @abstractmethod
+    def loss(self, batch: PairBatch) -> tuple[Float[Tensor, ""], int]:
+        """What training makes small, a mean, and the number of things it is a mean of."""
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    def save(self, folder: Path) -> None:
+        about = {"source": self.source.symbols, "target": self.target.symbols}
+        (folder / SYMBOLS).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def _symbols_line(self) -> list[str]:
+        return [
+            f"{len(self.source):,} source symbols: {' '.join(self.source.symbols)}",
+            f"{len(self.target):,} target symbols: {' '.join(self.target.symbols)}",
+        ]
+
+
+def load_alphabets(folder: Path) -> tuple[Alphabet, Alphabet]:
+    """The symbols that :meth:`NetworkTransducer.save` wrote."""
+    try:
+        about = json.loads((folder / SYMBOLS).read_text(encoding="utf-8"))
+        return Alphabet(about["source"]), Alphabet(about["target"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{folder / SYMBOLS} is not the list of symbols of a transducer: {error}") from error
+
+
+def alike(sources: Sequence[Tokens], room: int) -> Iterator[list[int]]:
+    """Rows of sources of like length, at most ``room`` symbols together, padding included."""
+    rows: list[int] = []
+    for r in sorted(range(len(sources)), key=lambda r: len(sources[r])):
+        if rows and (len(rows) + 1) * (len(sources[r]) + 1) > room:
+            yield rows
+            rows = []
+        rows.append(r)
+    if rows:
+        yield rows

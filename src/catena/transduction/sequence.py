@@ -1,0 +1,152 @@
+"""Encoder-decoders as transducers: symbols in, symbols out, by beam search.
+
+A source ends with a mark of its end, so that none is empty. Source symbols that training did not have share one vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from catena.data.batches import pad
+from catena.decoding.build import prepared, search
+from catena.decoding.combine import Ensemble
+from catena.decoding.hypothesis import Hypothesis
+from catena.errors import ConfigError
+from catena.seq2seq.base import EncoderDecoder, Source
+from catena.seq2seq.build import build_encoder_decoder
+from catena.seq2seq.sides import Sides
+from catena.transduction.alphabet import UNKNOWN, Alphabet
+from catena.transduction.attended import links_of, monotone_path
+from catena.transduction.base import Found, Link, Tokens
+from catena.transduction.network import NetworkTransducer, PairBatch, alike
+from catena.transduction.settings import SequenceSettings
+
+PAD, UNKNOWN_SOURCE, BEGIN, END = 0, 1, 1, 2
+"""Ids that are no symbols: the same on both sides but for 1, an unknown source symbol or the beginning of a target."""
+FIRST = 2
+"""What is added to the ids of an alphabet, which count from 1."""
+ROOM = 6000
+"""Source symbols that are searched for together."""
+
+
+def build_network(settings: SequenceSettings, source: Alphabet, target: Alphabet) -> EncoderDecoder:
+    """The network with fresh weights."""
+    counts = [1] * (len(target) + FIRST + 1)  # layers by frequency are for large vocabularies
+    sides = Sides(len(source) + FIRST + 1, counts, BEGIN, END, forbidden=(PAD, BEGIN))
+    return build_encoder_decoder(settings.network, sides)
+
+
+class SequenceModel(NetworkTransducer):
+    """An encoder-decoder with its alphabets.
+
+    Args:
+        others: further networks over the same alphabets, whose probabilities are averaged with those of the first.
+    """
+
+    def __init__(
+        self,
+        network: EncoderDecoder,
+        source: Alphabet,
+        target: Alphabet,
+        settings: SequenceSettings,
+        others: Sequence[EncoderDecoder] = (),
+    ) -> None:
+        self.network: EncoderDecoder = network
+        self.source, self.target, self.settings = source, target, settings
+        self.others = list(others)
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    def source_ids(self, x: Tokens) -> np.ndarray:
+        ids = [id + FIRST if id != UNKNOWN else UNKNOWN_SOURCE for id in self.source.ids(x)]
+        return np.array([*ids, END], np.int64)
+
+    def target_ids(self, y: Tokens) -> np.ndarray:
+        return np.array([*(id + FIRST for id in self.target.ids(y)), END], np.int64)
+
+    def loss(self, batch: PairBatch) -> tuple[Float[Tensor, ""], int]:
+        total = self.network.loss(Source(batch.ids, batch.lengths), batch.targets, batch.target_lengths)
+        return total, batch.target_symbols
+
+    # --- answering ----------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
+        found: list[list[Found]] = [[] for _ in sources]
+        for rows in alike(sources, ROOM):
+            some = [sources[r] for r in rows]
+            for r, listed in zip(rows, self._search(some, nbest), strict=True):
+                found[r] = listed if sources[r] else [Found((), 0.0, ())]
+        return found
+
+    def _search(self, sources: Sequence[Tokens], nbest: int) -> list[list[Found]]:
+        """The best targets of a batch."""
+        ids, lengths = (x.to(self.device) for x in pad([self.source_ids(x) for x in sources]))
+        source = Source(ids, lengths)
+        limit = 3 * ids.shape[1] + 20
+        wish = self.settings.search.model_copy(
+            update={
+                "n_best": nbest,
+                "width": max(self.settings.search.width, nbest),
+                "max_length": min(limit, self.settings.search.max_length),
+            }
+        )
+        networks = [self.network, *self.others]
+        steppers = [prepared(wish, network.stepper(source)) for network in networks]
+        stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
+        listed = search(wish, stepper, stepper.start(len(sources)), torch.Generator())
+        whole = [[one for one in some if one.finished] or some[:1] for some in listed]  # the best, if all are cut off
+        return self._aligned(sources, source, whole)
+
+    def _aligned(
+        self, sources: Sequence[Tokens], source: Source, listed: Sequence[Sequence[Hypothesis]]
+    ) -> list[list[Found]]:
+        """Hypotheses as targets, each with where the network looked when it wrote them."""
+        flat = [(r, one) for r, some in enumerate(listed) for one in some]
+        links = self._links(sources, source, flat)
+        found: list[list[Found]] = [[] for _ in sources]
+        for (r, one), pieces in zip(flat, links, strict=True):
+            found[r].append(Found(self.target.spelled(id - FIRST for id in one.ids), one.log_prob, pieces))
+        return found
+
+    def _links(
+        self, sources: Sequence[Tokens], source: Source, flat: Sequence[tuple[int, Hypothesis]]
+    ) -> list[tuple[Link, ...]]:
+        rows = torch.tensor([r for r, _ in flat], dtype=torch.int64, device=source.ids.device)
+        targets, lengths = pad([np.array([*one.ids, END], np.int64) for _, one in flat])
+        some = source.select(rows)
+        weights = self.network.attention(some, targets.to(rows.device), lengths.to(rows.device)) if flat else []
+        spelled = [self.target.spelled(id - FIRST for id in one.ids) for _, one in flat]
+        if not weights:  # nothing is looked at: the whole target is written for the whole source
+            return [(Link(tuple(sources[r]), y),) for (r, _), y in zip(flat, spelled, strict=True)]
+        looked = torch.stack([layer.float().mean(dim=1) for layer in weights]).mean(dim=0)
+        symbols = (some.lengths - 1).clamp(min=1)  # without the mark of the end
+        paths = monotone_path(looked, lengths.to(rows.device), symbols).tolist()
+        return [
+            links_of(sources[r], y, path) if sources[r] else ()
+            for (r, _), y, path in zip(flat, spelled, paths, strict=True)
+        ]
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def together_with(self, other: SequenceModel) -> SequenceModel:
+        """An ensemble of both."""
+        if (self.source, self.target) != (other.source, other.target):
+            raise ConfigError(
+                "networks can be asked together only over the same symbols, but these have others: train them on the "
+                "same data"
+            )
+        more = [*self.others, other.network, *other.others]
+        return SequenceModel(self.network, self.source, self.target, self.settings, more)
+
+    def describe(self) -> list[str]:
+        parameters = sum(p.numel() for p in self.network.parameters())
+        return [
+            f"an encoder-decoder, {self.settings.network.kind}, of {parameters:,} parameters",
+            *self._symbols_line(),
+        ]

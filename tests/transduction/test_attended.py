@@ -1,0 +1,43 @@
+"""Paths through attention that never go back, against a list of all of them."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations_with_replacement
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.transduction.attended import links_of, monotone_path
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=4), st.integers(0, 200))
+def test_the_path_is_the_best_that_never_goes_back(sizes: list[tuple[int, int]], seed: int) -> None:
+    t, s = (max(size[side] for size in sizes) for side in (0, 1))
+    weights = torch.rand(len(sizes), t, s, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    targets, sources = (torch.tensor([size[side] for size in sizes]) for side in (0, 1))
+    found = monotone_path(weights, targets, sources).tolist()
+    for row, (n, m) in enumerate(sizes):
+        paths = combinations_with_replacement(range(m), n)
+
+        def worth(path: tuple[int, ...], row: int = row) -> float:
+            return math.fsum(math.log(weights[row, i, j]) for i, j in enumerate(path))
+
+        assert worth(tuple(found[row][:n])) == pytest.approx(max(map(worth, paths)), abs=1e-12)
+        assert found[row][:n] == sorted(found[row][:n])
+        assert max(found[row][:n]) < m
+
+
+def test_one_place_that_is_not_looked_at_does_not_decide() -> None:
+    weights = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]])
+    assert monotone_path(weights, torch.tensor([3]), torch.tensor([2])).tolist() == [[0, 1, 1]]
+
+
+def test_symbols_are_put_to_their_places() -> None:
+    assert [(link.source, link.target) for link in links_of("abc", "XY", [0, 2, 2])] == [
+        (("a",), ("X",)),
+        (("b",), ()),
+        (("c",), ("Y",)),
+    ]

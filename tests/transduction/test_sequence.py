@@ -1,0 +1,125 @@
+"""Encoder-decoders as transducers: what they write, how probable it is, and that batches change nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from catena.data.batches import pad
+from catena.errors import ConfigError
+from catena.seq2seq.base import Source
+from catena.seq2seq.recurrent_settings import RecurrentSettings
+from catena.seq2seq.settings import EncoderDecoderSettings
+from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.transduction.alphabet import Alphabet
+from catena.transduction.network import PairBatch
+from catena.transduction.sequence import BEGIN, END, PAD, SequenceModel, build_network
+from catena.transduction.settings import SequenceSettings
+
+NETWORKS: dict[str, EncoderDecoderSettings] = {
+    "recurrent": RecurrentSettings(d=8, d_embedding=8),
+    "memoryless": RecurrentSettings(d=8, d_embedding=8, attention="none"),
+    "transformer": TransformerSettings(d=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, d_feed=16),
+}
+SOURCES = ["ab", "", "abba", "b?a", "bbbab"]
+
+
+def model(kind: str, seed: int = 0, target: str = "XYZ") -> SequenceModel:
+    torch.manual_seed(seed)
+    settings = SequenceSettings(network=NETWORKS[kind])
+    source, wanted = Alphabet("ab"), Alphabet(target)
+    network = build_network(settings, source, wanted).double().eval()
+    with torch.no_grad():
+        dict(network.named_parameters())["output.scores.bias"][END] += 3.0  # else one symbol goes on for ever
+    return SequenceModel(network, source, wanted, settings)
+
+
+def batch_of(made: SequenceModel, pairs: list[tuple[str, str]]) -> PairBatch:
+    ids, lengths = pad([made.source_ids(x) for x, _ in pairs])
+    targets, ends = pad([made.target_ids(y) for _, y in pairs])
+    return PairBatch(ids, lengths, targets, ends, int(lengths.sum()), int(ends.sum()))
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_targets_have_their_probability_and_alignment(kind: str) -> None:
+    made = model(kind)
+    for x, listed in zip(SOURCES, made.search_all(SOURCES, nbest=3), strict=True):
+        if not x:
+            assert [found.tokens for found in listed] == [()]
+            continue
+        assert len({found.tokens for found in listed}) == 3, "all of them come to their end"
+        for found in listed:
+            batch = batch_of(made, [(x, "".join(found.tokens))])
+            with torch.no_grad():
+                log_probs = made.network.token_log_probs(
+                    Source(batch.ids, batch.lengths), batch.targets, batch.target_lengths
+                )
+            assert found.log_prob == pytest.approx(float(log_probs.sum()), abs=1e-6)
+            assert "".join(s for link in found.alignment for s in link.source) == x
+            assert tuple(s for link in found.alignment for s in link.target) == found.tokens
+        scores = [found.log_prob or 0.0 for found in listed]
+        assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "transformer"])
+def test_batches_change_nothing(kind: str) -> None:
+    made = model(kind)
+    together = made.search_all(SOURCES, nbest=2)
+    for x, listed in zip(SOURCES, together, strict=True):
+        (alone,) = made.search_all([x], nbest=2)
+        assert [(f.tokens, f.alignment) for f in alone] == [(f.tokens, f.alignment) for f in listed]
+        assert [f.log_prob for f in alone] == pytest.approx([f.log_prob for f in listed], abs=1e-9)
+
+
+def test_marks_are_never_written_and_every_symbol_can_be() -> None:
+    made = model("recurrent")
+    ids, lengths = pad([made.source_ids("ab")])
+    stepper = made.network.stepper(Source(ids, lengths))
+    possible = stepper.log_probs(stepper.start(1))[0] > -torch.inf
+    assert [i for i, can in enumerate(possible.tolist()) if not can] == [PAD, BEGIN]
+    assert stepper.v == 3 + len("XYZ")
+    assert made.target.spelled(id - 2 for id in made.target_ids("ZXY")[:-1]) == ("Z", "X", "Y")
+
+
+def test_an_unknown_symbol_is_one_symbol_whatever_it_is() -> None:
+    made = model("recurrent")
+    assert made.source_ids("a?b").tolist() == made.source_ids("a!b").tolist()
+    assert len(set(made.source_ids("ab?").tolist())) == 4
+
+
+def test_networks_asked_together_have_the_mean_of_their_probabilities() -> None:
+    one, two = model("recurrent", 1), model("recurrent", 2)
+    both = one.together_with(two)
+    for x in ("ab", "bba"):
+        (found,) = both.search_all([x])[0]
+        batch = batch_of(one, [(x, "".join(found.tokens))])
+        source = Source(batch.ids, batch.lengths)
+        with torch.no_grad():
+            p = [m.network.token_log_probs(source, batch.targets, batch.target_lengths).exp() for m in (one, two)]
+        assert found.log_prob == pytest.approx(float(((p[0] + p[1]) / 2).log().sum()), abs=1e-6)
+    (alone,) = one.search_all(["ab"])
+    (twice,) = one.together_with(one).search_all(["ab"])
+    assert (alone[0].tokens, alone[0].log_prob) == (twice[0].tokens, pytest.approx(twice[0].log_prob))
+    with pytest.raises(ConfigError, match="only over the same symbols"):
+        one.together_with(model("recurrent", 1, target="UVW"))
+
+
+def test_reversing_short_strings_is_learnt() -> None:
+    torch.manual_seed(3)
+    settings = SequenceSettings(network=RecurrentSettings(d=32, d_embedding=16, dropout=0.0))
+    letters = Alphabet("abcd")
+    made = SequenceModel(build_network(settings, letters, letters), letters, letters, settings)
+    rng = np.random.default_rng(0)
+    words = sorted({"".join(rng.choice(list("abcd"), rng.integers(1, 4))) for _ in range(200)})
+    optimiser = torch.optim.Adam(made.network.parameters(), 0.02)
+    batch = batch_of(made, [(word, word[::-1]) for word in words])
+    for _ in range(45):
+        optimiser.zero_grad()
+        loss, items = made.loss(batch)
+        loss.backward()
+        optimiser.step()
+    assert items == sum(len(word) + 1 for word in words)
+    made.network.eval()
+    wrong = [w for w, found in zip(words, made.search_all(words), strict=True) if "".join(found[0].tokens) != w[::-1]]
+    assert len(wrong) <= len(words) / 20
