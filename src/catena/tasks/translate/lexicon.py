@@ -8,7 +8,7 @@ candidates that a search chooses among when the target vocabulary is large (Jean
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +24,13 @@ MOST = 20_000_000
 
 def learn_candidates(pairs: Pairs, rows: np.ndarray, each: int) -> np.ndarray:
     """``[f]`` are the ``each`` likeliest target ids of source id ``f``, filled up with -1."""
-    sources, targets, places = _cooccurrences(pairs, rows)
-    v = len(pairs.encoding.target.vocabulary)
+    encoding = pairs.encoding
+    return word_table(_sentences(pairs, rows), len(encoding.source.vocabulary), len(encoding.target.vocabulary), each)
+
+
+def word_table(sentences: Iterable[tuple[np.ndarray, np.ndarray]], n: int, v: int, each: int) -> np.ndarray:
+    """The same from the ids of sources and targets, each once in its sentence."""
+    sources, targets, places = _cooccurrences(sentences)
     keys, inverse = np.unique(sources.astype(np.int64) * v + targets, return_inverse=True)
     weight: np.ndarray = np.ones(len(keys))
     for _ in range(ROUNDS):
@@ -33,13 +38,13 @@ def learn_candidates(pairs: Pairs, rows: np.ndarray, each: int) -> np.ndarray:
         share /= np.bincount(places, weights=share)[places]
         weight = np.bincount(inverse, weights=share, minlength=len(keys))
         weight = weight / np.bincount(keys // v, weights=weight)[keys // v]
-    return _best(keys // v, keys % v, weight, len(pairs.encoding.source.vocabulary), each)
+    return _best(keys // v, keys % v, weight, n, each)
 
 
-def _cooccurrences(pairs: Pairs, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _cooccurrences(sentences: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Every source token with every target token of its pair, and the number of that target token."""
     parts, place = [], 0
-    for source, target in _sentences(pairs, rows):
+    for source, target in sentences:
         numbers = np.arange(place, place + len(target))
         parts.append((np.tile(source, len(target)), np.repeat(target, len(source)), np.repeat(numbers, len(source))))
         place += len(target)

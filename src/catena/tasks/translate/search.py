@@ -138,6 +138,8 @@ class Searcher:
         stepper = prepared(how, self._stepper(sources, wishes))
         state = stepper.start(len(sources))
         if wishes:
+            if stepper.v != len(self.encoding.target.vocabulary):
+                raise DataError("a model that copies words of the source takes no constraint: ask one of another kind")
             constrained = Constrained(stepper, acceptor_of(wishes, self.encoding.target), how.max_length)
             return search(how, constrained, constrained.after(state, len(sources)), generator)
         return search(how, stepper, state, generator)

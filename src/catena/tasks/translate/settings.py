@@ -237,6 +237,11 @@ class TranslateConfig(Config):
                 f"vocabulary.joint = true learns one tokeniser from both sides, and target_tokenizer.kind = "
                 f"{self.target_tokenizer.kind!r} asks for another: leave one of them out"
             )
+        if self.model.kind == "copy" and self.writing.candidates:
+            problems.append(
+                f"writing.candidates = {self.writing.candidates} is for models that choose among their vocabulary "
+                f"alone, and model.kind = 'copy' copies too: leave it out"
+            )
         longest, needed = self.longest, self.data.max_length + 1
         if longest is not None and longest < needed:
             problems.append(

@@ -1,0 +1,98 @@
+"""Constraints beside plain string functions: whole words, in any cut, on every kind of tokens."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from catena.decoding.pieces import PieceAcceptor
+from catena.errors import DataError
+from catena.tasks.translate.dataset import prepare
+from catena.tasks.translate.encoding import Side
+from catena.tasks.translate.wishes import Wishes, acceptor_of, phrase_machine, prefix_machine, read_wishes
+from tests.tasks.translate.toy import sentences, toy_config, write_files
+
+
+def has_phrase(text: str, phrase: str) -> bool:
+    """Whether a phrase stands in a text as whole words: no letter beside its own first and last letters."""
+    before = r"(?<![A-Za-z])" if phrase[0].isalpha() else ""
+    behind = r"(?![A-Za-z])" if phrase[-1].isalpha() else ""
+    return re.search(before + re.escape(phrase) + behind, text) is not None
+
+
+@pytest.mark.parametrize("phrase", ["a", "ab", "aa", "a a", "ab a", ". a", "b.", "a ab a"])
+def test_machines_hold_the_texts_in_which_a_phrase_stands(phrase: str) -> None:
+    alphabet = "ab ."
+    wanted, unwanted = (
+        PieceAcceptor(phrase_machine(phrase, alphabet, str.isalnum, w), list(alphabet)) for w in (True, False)
+    )
+    texts = ["".join(s) for n in range(5) for s in itertools.product(alphabet, repeat=n)]
+    texts += ["".join(random.Random(i).choices(alphabet, k=9)) for i in range(100)]
+    for text in texts:
+        ids = [alphabet.index(c) for c in text]
+        assert wanted.accepts(ids) == has_phrase(text, phrase), text
+        assert unwanted.accepts(ids) == (not has_phrase(text, phrase)), text
+
+
+def test_a_prefix_is_a_beginning_of_the_text() -> None:
+    acceptor = PieceAcceptor(prefix_machine("ab", "ab "), ["a", "b", " ", "ab", "ba"])
+    assert acceptor.accepts([3])
+    assert acceptor.accepts([0, 4, 2])
+    assert not acceptor.accepts([1, 3])
+    assert not acceptor.accepts([0])
+
+
+TOKENS = {"bpe": {"size": 300}, "unigram": {"size": 300}, "bytes": {}, "characters": {}, "words": {}, "whitespace": {}}
+
+
+def side_of(kind: str, folder: Path) -> Side:
+    config = toy_config(write_files(folder), tokenizer={"kind": kind, **TOKENS[kind]}, vocabulary={"min_count": 1})
+    return prepare(config).encoding.target
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+def test_wishes_hold_for_the_text_whatever_its_tokens(kind: str, tmp_path: Path) -> None:
+    side = side_of(kind, tmp_path)
+    targets = [y.replace(".", " .") if kind == "whitespace" else y for _, y in sentences()[:60]]
+    if kind == "whitespace":
+        side = Side(side.tokeniser, type(side.vocabulary).count([y.split() for y in targets]))
+    for wishes, holds in [
+        (Wishes(must=("Hund",)), lambda y: has_phrase(y, "Hund")),
+        (Wishes(must=("hört", "Kind")), lambda y: "hört" in y and "Kind" in y),
+        (Wishes(without=("Katze", "das Kind")), lambda y: "Katze" not in y and "das Kind" not in y),
+        (Wishes(prefix="Der Hund"), lambda y: y.startswith("Der Hund")),
+        (Wishes(("heute",), ("Hund",), "Die"), lambda y: "heute" in y and "Hund" not in y and y.startswith("Die")),
+    ]:
+        acceptor = acceptor_of(wishes, side)
+        answers = [acceptor.accepts(side.vocabulary.ids(side.tokeniser.tokens(y))) for y in targets]
+        assert answers == [holds(y) for y in targets], wishes
+        assert any(answers)
+        assert not all(answers)
+
+
+def test_a_word_inside_another_does_not_count(tmp_path: Path) -> None:
+    side = side_of("bpe", tmp_path)
+    ids = side.vocabulary.ids(side.tokeniser.tokens("Ein Hundehund sieht."))
+    assert not acceptor_of(Wishes(must=("Hund",)), side).accepts(ids)
+    assert acceptor_of(Wishes(without=("Hund",)), side).accepts(ids)
+
+
+def test_a_line_holds_phrases_between_tabs() -> None:
+    assert Wishes.of("Haus\t-der Hund\t^Das \t+-x\t") == Wishes(("Haus", "-x"), ("der Hund",), "Das")
+    assert not Wishes.of("  \t ")
+
+
+def test_what_cannot_be_wished_for_is_said(tmp_path: Path) -> None:
+    words = side_of("words", tmp_path)
+    with pytest.raises(DataError, match="must be of words that the model knows, and 'Zebra Hund' has 'Zebra'"):
+        acceptor_of(Wishes(must=("Zebra Hund",)), words)
+    assert acceptor_of(Wishes(without=("Zebra",)), words).accepts([5, 6]), "an unknown word is never written anyway"
+    with pytest.raises(DataError, match="must be of characters that the model knows, and 'Ω' has 'Ω'"):
+        acceptor_of(Wishes(prefix="Ω"), side_of("characters", tmp_path))
+    (tmp_path / "empty").write_text("")
+    with pytest.raises(DataError, match="has no line: write one for each text"):
+        read_wishes(tmp_path / "empty")
