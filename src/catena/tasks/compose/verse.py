@@ -1,0 +1,288 @@
+"""Verse on a topic: sonnets and other forms, as Hafez writes them (Ghazvininejad et al. 2016).
+
+A topic gives rhyme words through word vectors; a pronouncing dictionary gives stress and rhyme; a form says how many
+lines there are, their metre and which of them rhyme; and a language model fills each line in by a beam search that
+cannot leave the form. The model is one of words whose texts are lines. It reads the lines before, if it was trained to
+read on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from catena.data.vocabulary import UNK
+from catena.decoding.beam import beam
+from catena.decoding.constrained import Constrained
+from catena.decoding.hypothesis import Hypothesis
+from catena.decoding.repeats import NoRepeat, Written
+from catena.decoding.stepper import Stepper
+from catena.decoding.verse import Line, Verse
+from catena.decoding.without import Without
+from catena.errors import ConfigError, DataError, ImpossibleError
+from catena.registry import did_you_mean
+from catena.tasks.compose.prosody import Dictionary
+from catena.tasks.lm.predictor import LmPredictor
+from catena.tasks.lm.verse import PART
+from catena.vectors.table import Vectors
+
+IAMBS = "0101010101"
+
+
+def _iambic(rhymes: str, together: int = 4) -> str:
+    """Lines of iambic pentameter; a blank line after so many."""
+    lines = [IAMBS + letter for letter in rhymes]
+    return "//".join("/".join(lines[low : low + together]) for low in range(0, len(lines), together))
+
+
+FORMS = {
+    "sonnet": _iambic("ababcdcdefefgg"),
+    "quatrain-abab": _iambic("abab"),
+    "quatrain-aaba": _iambic("aaba").replace("b", ""),
+    "couplet": _iambic("aa"),
+}
+"""Names for common forms, all in iambic pentameter: 0 is a weak syllable, 1 a strong one."""
+
+COMMON = 50
+"""So many of the most frequent words, at most a tenth of all, may stand in a poem more than once."""
+SPARE = 2
+"""So many more words of a rhyme than lines need are left for the model to choose from."""
+CHOICE = 3
+"""Rhymes are drawn from so many times as many as a form needs, the nearest to the topic."""
+
+
+@dataclass(frozen=True)
+class Poem:
+    """Lines of verse, in stanzas. Prints with marks at the ends of lines."""
+
+    stanzas: tuple[tuple[str, ...], ...]
+    topic: str | None
+    rhymes: tuple[str, ...]
+    """The letter of each line."""
+    log_prob: float
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(line for stanza in self.stanzas for line in stanza)
+
+    def __str__(self) -> str:
+        shown = [
+            "\n".join(_shown(line, "." if i == len(stanza) - 1 else ",") for i, line in enumerate(stanza))
+            for stanza in self.stanzas
+        ]
+        return "\n\n".join(shown)
+
+
+def _shown(line: str, mark: str) -> str:
+    words = ["I" if word == "i" else word for word in line.split(" ")]
+    return " ".join(words)[:1].upper() + " ".join(words)[1:] + mark
+
+
+def form_of(written: str) -> list[list[Line]]:
+    """The lines of each stanza of a form: a name, or signs, a letter where a line rhymes, / and // between lines and
+    stanzas."""
+    form = FORMS.get(written, written)
+    stanzas = []
+    for stanza in form.split("//"):
+        parts = PART.findall(stanza)
+        again = "".join(signs + letter + marks for signs, letter, marks in parts)
+        if not parts or again != stanza or any(marks != "/" for _, _, marks in parts[:-1]) or parts[-1][2]:
+            raise ConfigError(
+                f"a form is lines of signs (0 weak, 1 strong, ? any), each with a letter where it rhymes and / between "
+                f"them, such as {FORMS['couplet']!r}, or a name, and {written!r} is neither: "
+                f"{did_you_mean(written, FORMS)}"
+            )
+        stanzas.append([Line(signs, letter) for signs, letter, _ in parts])
+    return stanzas
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A poem on its way: the state of the model at the beginning of a line, what is written, and the rare words of
+    it."""
+
+    state: Any
+    ids: tuple[int, ...] = ()
+    used: frozenset[int] = frozenset()
+
+
+class Poet:
+    """A language model that writes verse.
+
+    Args:
+        dictionary: stress and rhyme of words.
+        vectors: what is near to a topic.
+        width: of the beam.
+        no_repeat: no so many words in a row stand in a poem twice, where that can be; 0 allows it. Words that are not
+            common are written once, where that can be.
+    """
+
+    def __init__(
+        self,
+        model: LmPredictor,
+        dictionary: Dictionary,
+        vectors: Vectors | None = None,
+        width: int = 40,
+        no_repeat: int = 2,
+    ) -> None:
+        self.model, self.dictionary, self.vectors = model, dictionary, vectors
+        self.width, self.no_repeat = width, no_repeat
+        encoding = model.encoding
+        if encoding.unit != "line" or encoding.tokeniser.settings.kind not in ("words", "whitespace"):
+            raise ConfigError(
+                f"verse is written by a language model of words whose texts are lines, and this one is of "
+                f"{encoding.tokeniser.settings.kind} with data.unit = {encoding.unit!r}: train one with --tokenizer "
+                f"words"
+            )
+        names, first = encoding.vocabulary.symbols, len(encoding.vocabulary.specials)
+        self._metres = {
+            id: dictionary.metres(names[id])
+            for id in range(first, len(names))
+            if _is_word(names[id]) and names[id] in dictionary
+        }
+        if not self._metres:
+            raise DataError("the dictionary has none of the words that the model knows: give one of its language")
+        order = sorted(self._metres, key=lambda id: -encoding.vocabulary.counts[id])
+        self._common = frozenset(order[: min(COMMON, len(order) // 10)])
+
+    @cached_property
+    def _ids(self) -> dict[str, list[int]]:
+        """The ids of each word in lower case."""
+        names, found = self.model.encoding.vocabulary.symbols, dict[str, list[int]]()
+        for id in self._metres:
+            found.setdefault(names[id].lower(), []).append(id)
+        return found
+
+    # --- rhymes -------------------------------------------------------------------------------------------------------
+
+    def nearness(self, topic: str | None) -> dict[str, float]:
+        """The words that may end a line, and how near to a topic they are; without one, all are alike."""
+        if topic is None:
+            return {word: 0.0 for word, ids in self._ids.items() if not self._common.intersection(ids)}
+        if self.vectors is None:
+            raise ConfigError(f"the topic {topic!r} finds its rhyme words by word vectors: give --vectors")
+        near = self.vectors.most_similar(topic, k=len(self.vectors))
+        found: dict[str, float] = {topic.lower(): 1.0} if topic.lower() in self._ids else {}
+        for word, cosine in near:
+            if word.lower() in self._ids:
+                found.setdefault(word.lower(), float(cosine))
+        return found
+
+    def rhymes(self, stanzas: Sequence[Sequence[Line]], topic: str | None, seed: int) -> dict[str, list[str]]:
+        """Words for each letter of a form, of a rhyme of its own, the nearest to the topic first."""
+        wanted: dict[str, int] = {}
+        for line in (line for stanza in stanzas for line in stanza if line.rhyme):
+            wanted[line.rhyme] = wanted.get(line.rhyme, 0) + 1
+        classes = self._classes(self.nearness(topic))
+        rng, chosen = np.random.default_rng(seed), dict[str, list[str]]()
+        free = dict(classes)
+        for letter, n in sorted(wanted.items(), key=lambda pair: (-pair[1], pair[0])):
+            usable = {rhyme: words for rhyme, words in free.items() if len(words) >= n}
+            if not usable:
+                raise ImpossibleError(
+                    f"no rhyme is left that has {n} words for the lines {letter!r}: take a model or vectors with more "
+                    f"words, or a form with fewer rhymes"
+                )
+            rhyme = _drawn(usable, n, CHOICE * len(wanted), rng)
+            chosen[letter] = [word for word, _ in free.pop(rhyme)[: n + SPARE]]
+        return chosen
+
+    def _classes(self, nearness: Mapping[str, float]) -> dict[tuple[str, ...], list[tuple[str, float]]]:
+        """Words by rhyme, the nearest first; of words that sound alike, the nearest alone."""
+        found: dict[tuple[str, ...], list[tuple[str, float]]] = {}
+        sounds: set[tuple[str, ...]] = set()
+        for word, near in sorted(nearness.items(), key=lambda pair: (-pair[1], pair[0])):
+            rhyme = self.dictionary.rhyme(word)
+            same = {known.sounds for known in self.dictionary[word]}
+            if rhyme is not None and not same & sounds:
+                sounds |= same
+                found.setdefault(rhyme, []).append((word, near))
+        return found
+
+    # --- lines --------------------------------------------------------------------------------------------------------
+
+    def write(self, form: str = "sonnet", topic: str | None = None, seed: int = 0) -> Poem:
+        """A poem: its rhymes are drawn by the seed, its lines are the best that a beam finds."""
+        stanzas = form_of(form)
+        left = self.rhymes(stanzas, topic, seed)
+        begun, lines = Begun(self.model.stepper.start(1)), list[Hypothesis]()
+        for line in (line for stanza in stanzas for line in stanza):
+            ends = [id for word in left.get(line.rhyme, ()) for id in self._ids[word]]
+            best = self._line(line, begun, ends)
+            lines.append(best)
+            if line.rhyme:
+                left[line.rhyme].remove(self._words(best)[-1].lower())
+            begun = self._after(begun, best)
+        texts = iter(self.model.encoding.tokeniser.join(self._words(line)) for line in lines)
+        letters = tuple(line.rhyme for stanza in stanzas for line in stanza)
+        written = tuple(tuple(next(texts) for _ in stanza) for stanza in stanzas)
+        return Poem(written, topic, letters, sum(line.log_prob for line in lines))
+
+    def _words(self, line: Hypothesis) -> list[str]:
+        return self.model.encoding.vocabulary.tokens(line.ids)
+
+    def _line(self, line: Line, begun: Begun, ends: Sequence[int]) -> Hypothesis:
+        """The best line that goes on with a poem, and repeats as little of it as can be."""
+        for repeat, used in ((self.no_repeat, begun.used), (self.no_repeat, frozenset()), (0, frozenset())):
+            found = self._found(line, begun, ends, used, repeat)
+            if found is not None:
+                return found
+        raise ImpossibleError(
+            f"no words of the model fill a line of the metre {line.metre}"
+            + (f" that ends in one of {', '.join(self.model.encoding.vocabulary.tokens(ends))}" if ends else "")
+        )
+
+    @torch.no_grad()
+    def _found(
+        self, line: Line, begun: Begun, ends: Sequence[int], used: frozenset[int], repeat: int
+    ) -> Hypothesis | None:
+        metres = {id: signs for id, signs in self._metres.items() if id not in used}
+        metres |= {id: self._metres[id] for id in ends}
+        stepper: Stepper[Any] = Without(self.model.stepper, [UNK])
+        state = begun.state
+        if repeat:
+            stepper = NoRepeat(stepper, repeat)
+            state = Written(state, torch.tensor([begun.ids], dtype=torch.int64, device=self.model.device))
+        try:
+            verse = Verse([line], metres, stepper.v, dict.fromkeys(ends, line.rhyme) if line.rhyme else {})
+            constrained = Constrained(stepper, verse, len(line.metre) + 1)
+        except ImpossibleError:
+            return None
+        found = beam(constrained, constrained.after(state, 1), self.width, len(line.metre) + 1)[0]
+        return found[0] if found and found[0].finished else None
+
+    @torch.no_grad()
+    def _after(self, begun: Begun, line: Hypothesis) -> Begun:
+        """What the next line goes on from. A model that was trained on lines by themselves begins anew."""
+        stepper, end = self.model.stepper, self.model.encoding.end
+        state = stepper.start(1)
+        if self._reads_on:
+            ids = torch.tensor([[*line.ids, end]], device=self.model.device)
+            state = stepper.extend(begun.state, ids, torch.tensor([ids.shape[1]], device=self.model.device))
+        rare = {id for word in self._words(line) for id in self._ids[word.lower()]} - self._common
+        return Begun(state, (*begun.ids, *line.ids, end), begun.used | rare)
+
+    @cached_property
+    def _reads_on(self) -> bool:
+        """Whether the model has learnt what comes after a line's end."""
+        return self.model.config.is_neural and self.model.config.order != "sentences"
+
+
+def _is_word(symbol: str) -> bool:
+    """Whether a symbol is a whole word, not a clitic or a letter by itself."""
+    return symbol.replace("-", "").isalpha() and (len(symbol) > 1 or symbol.lower() in ("a", "i", "o"))
+
+
+def _drawn(
+    usable: Mapping[tuple[str, ...], Sequence[tuple[str, float]]], n: int, choice: int, rng: np.random.Generator
+) -> tuple[str, ...]:
+    """One of the rhymes whose ``n`` nearest words are nearest in the mean; nearer ones are likelier."""
+    near = {rhyme: float(np.mean([score for _, score in words[:n]])) for rhyme, words in usable.items()}
+    best = sorted(near, key=lambda rhyme: (-near[rhyme], rhyme))[:choice]
+    weights = np.exp(10.0 * np.array([near[rhyme] for rhyme in best]))
+    return best[int(rng.choice(len(best), p=weights / weights.sum()))]

