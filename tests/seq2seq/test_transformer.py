@@ -10,6 +10,7 @@ from catena.errors import ConfigError
 from catena.seq2seq.base import Source
 from catena.seq2seq.sides import Sides
 from catena.seq2seq.transformer import Transformer, build_transformer
+from catena.seq2seq.transformer_compiled import CompiledStepper
 from catena.seq2seq.transformer_settings import TransformerSettings
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker
 
@@ -49,6 +50,19 @@ class TestSharedTables(EncoderDecoderLaws):
     @pytest.fixture
     def make_model(self) -> Maker:
         return lambda: made(ONE_VOCABULARY, output={"kind": "softmax"})
+
+
+class TestCompiledSteps(EncoderDecoderLaws):
+    """In single precision on a CPU, steps are compiled."""
+
+    atol = 2e-5
+
+    @pytest.fixture(params=[*KINDS, {"activation": "gelu"}], ids=lambda kind: "-".join(kind.values()))
+    def make_model(self, request: pytest.FixtureRequest) -> Maker:
+        return lambda: made(SIDES, output={"kind": "softmax"}, **request.param).float()
+
+    def test_steps_are_compiled(self, make_model: Maker) -> None:
+        assert isinstance(make_model().stepper(self.source(self.sources)), CompiledStepper)
 
 
 def stranger_of(model: Transformer, norm_first: bool) -> nn.Transformer:

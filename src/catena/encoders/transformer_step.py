@@ -29,8 +29,8 @@ NEAR = 64 * 2**20
 are: that is left to torch."""
 
 
-class StepPlan(ABC):
-    """Copies of the weights of layers, and a step with them. Made again when :meth:`is_current` says so."""
+class Copies:
+    """Copies of the weights of layers. To be made again when :meth:`is_current` says so."""
 
     def __init__(self, layers: Sequence[nn.Module]) -> None:
         self.sources = [p for layer in layers for p in layer.parameters()]
@@ -41,6 +41,10 @@ class StepPlan(ABC):
     def is_current(self) -> bool:
         """Whether no weight has changed since, nor moved to another device or type."""
         return self.place == self.sources[0].data_ptr() and self.versions == [p._version for p in self.tracked]
+
+
+class StepPlan(Copies, ABC):
+    """Copies of the weights of layers, and a step with them."""
 
     @abstractmethod
     def takes(self, x: Float[Tensor, "b 1 d"], cache: KeyValueCache) -> bool:
@@ -54,15 +58,16 @@ class StepPlan(ABC):
 def plan_of(layers: Sequence[nn.Module]) -> StepPlan:
     """The faster plan for these layers, where they lie."""
     with torch.inference_mode(False), torch.no_grad():
-        return CompiledPlan(layers) if _may_be_compiled(layers) else FlatPlan(layers)
+        return CompiledPlan(layers) if may_be_compiled(layers) else FlatPlan(layers)
 
 
-def _may_be_compiled(layers: Sequence[nn.Module]) -> bool:
+def may_be_compiled(layers: Sequence[nn.Module]) -> bool:
+    """Whether a compiled step is faster for these layers, and knows their make."""
     weights = [p for layer in layers for p in layer.parameters()]
     if any(p.device.type != "cpu" or p.dtype != torch.float32 for p in weights):
         return False
     size = sum(4 * p.numel() for p in weights)
-    activation = _feed(layers[0])[1]
+    activation = feed_of(layers[0])[1]
     exact = getattr(activation, "approximate", "none") == "none"
     return type(activation) in COMPILED and exact and (size <= NEAR or torch.get_num_threads() == 1)
 
@@ -77,7 +82,7 @@ class CompiledPlan(StepPlan):
 
         first: Any = layers[0].attention
         self.rotate, self._step = first.rotate, step
-        activation = COMPILED[type(_feed(layers[0])[1])]
+        activation = COMPILED[type(feed_of(layers[0])[1])]
         self.make = Make(first.n_heads, first.n_kv_heads, bool(layers[0].norm_first), activation)
         plain = [_weights_of(layer) for layer in layers]
         maps: list[np.ndarray] = []
@@ -123,7 +128,7 @@ class FlatPlan(StepPlan):
         first: Any = layers[0].attention
         self.d, self.d_head = first.d, first.d_head
         self.n_heads, self.n_kv_heads, self.rotate = first.n_heads, first.n_kv_heads, first.rotate
-        self.norm_first, self.activation = bool(layers[0].norm_first), _feed(layers[0])[1]
+        self.norm_first, self.activation = bool(layers[0].norm_first), feed_of(layers[0])[1]
         self.layers = [_weights_of(layer) for layer in layers]
 
     def takes(self, x: Float[Tensor, "b 1 d"], cache: KeyValueCache) -> bool:
@@ -157,25 +162,28 @@ class FlatPlan(StepPlan):
 
 def _weights_of(layer: nn.Module) -> LayerWeights:
     attention: Any = layer.attention
-    feed = _feed(layer)
+    feed = feed_of(layer)
     return LayerWeights(
-        _turned(attention.query, attention.keys, attention.values),
-        _turned(attention.output),
-        _turned(cast(nn.Linear, feed[0])),
-        _turned(cast(nn.Linear, feed[3])),
-        _norm(cast(nn.LayerNorm, layer.attention_norm)),
-        _norm(cast(nn.LayerNorm, layer.feed_norm)),
+        turned_maps(attention.query, attention.keys, attention.values),
+        turned_maps(attention.output),
+        turned_maps(cast(nn.Linear, feed[0])),
+        turned_maps(cast(nn.Linear, feed[3])),
+        norm_of(cast(nn.LayerNorm, layer.attention_norm)),
+        norm_of(cast(nn.LayerNorm, layer.feed_norm)),
     )
 
 
-def _feed(layer: nn.Module) -> nn.Sequential:
+def feed_of(layer: nn.Module) -> nn.Sequential:
+    """The feed-forward part of a layer."""
     return cast(nn.Sequential, layer.feed)
 
 
-def _turned(*maps: nn.Linear) -> tuple[Tensor, Tensor]:
+def turned_maps(*maps: nn.Linear) -> tuple[Tensor, Tensor]:
+    """The bias and the matrix ``d_in d_out`` of linear maps as one."""
     bias = torch.cat([m.bias.detach() for m in maps])
     return bias, torch.cat([m.weight.detach() for m in maps]).t().contiguous()
 
 
-def _norm(norm: nn.LayerNorm) -> tuple[Tensor, Tensor, float]:
+def norm_of(norm: nn.LayerNorm) -> tuple[Tensor, Tensor, float]:
+    """Weight, bias, and what is added to the variance."""
     return norm.weight.detach(), norm.bias.detach(), norm.eps

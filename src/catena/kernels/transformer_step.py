@@ -110,37 +110,37 @@ def _step(
     for layer in range(heads.shape[0]):
         norm = norms[layer]
         if pre:
-            _normalise(here, norm[0], norm[1], eps[layer, 0], seen)
+            normalise(here, norm[0], norm[1], eps[layer, 0], seen)
         else:
-            _copy(here, seen)
-        _map(seen, heads[layer], heads_bias[layer], projected)
+            copy_rows(here, seen)
+        map_rows(seen, heads[layer], heads_bias[layer], projected)
         if turns.shape[0]:
             for r in range(n):
-                _turn(projected[r], (n_heads + n_kv_heads) * d_head, turns[low + r])
+                turn(projected[r], (n_heads + n_kv_heads) * d_head, turns[low + r])
         for r in range(n):
             _remember(projected[r], n_heads, cache[layer, 0, low + r], cache[layer, 1, low + r], used - 1)
             _look(
                 projected[r], cache[layer, 0, low + r], cache[layer, 1, low + r], begins[low + r], used, n_heads,
                 scores, found[r],
             )  # fmt: skip
-        _map(found, output[layer], output_bias[layer], added)
-        _add(added, here)
+        map_rows(found, output[layer], output_bias[layer], added)
+        add_rows(added, here)
         if pre:
-            _normalise(here, norm[2], norm[3], eps[layer, 1], seen)
+            normalise(here, norm[2], norm[3], eps[layer, 1], seen)
         else:
-            _normalise(here, norm[0], norm[1], eps[layer, 0], seen)
-            _copy(seen, here)
-        _map(seen, rise[layer], rise_bias[layer], fed)
-        _activate(fed, activation, tail)
-        _map(fed, fall[layer], fall_bias[layer], added)
-        _add(added, here)
+            normalise(here, norm[0], norm[1], eps[layer, 0], seen)
+            copy_rows(seen, here)
+        map_rows(seen, rise[layer], rise_bias[layer], fed)
+        activate(fed, activation, tail)
+        map_rows(fed, fall[layer], fall_bias[layer], added)
+        add_rows(added, here)
         if not pre:
-            _normalise(here, norm[2], norm[3], eps[layer, 1], seen)
-            _copy(seen, here)
+            normalise(here, norm[2], norm[3], eps[layer, 1], seen)
+            copy_rows(seen, here)
 
 
 @called()
-def _map(x: Any, panels: Any, bias: Any, y: Any) -> None:
+def map_rows(x: Any, panels: Any, bias: Any, y: Any) -> None:
     for r in range(y.shape[0]):
         for j in range(y.shape[1]):
             y[r, j] = bias[j]
@@ -148,21 +148,21 @@ def _map(x: Any, panels: Any, bias: Any, y: Any) -> None:
 
 
 @called()
-def _copy(x: Any, y: Any) -> None:
+def copy_rows(x: Any, y: Any) -> None:
     for r in range(x.shape[0]):
         for j in range(x.shape[1]):
             y[r, j] = x[r, j]
 
 
 @called()
-def _add(added: Any, x: Any) -> None:
+def add_rows(added: Any, x: Any) -> None:
     for r in range(x.shape[0]):
         for j in range(x.shape[1]):
             x[r, j] += added[r, j]
 
 
 @called(SUMS)
-def _normalise(x: Any, weight: Any, bias: Any, eps: Any, y: Any) -> None:
+def normalise(x: Any, weight: Any, bias: Any, eps: Any, y: Any) -> None:
     n, d = x.shape
     for r in range(n):
         total = np.float32(0)
@@ -178,7 +178,7 @@ def _normalise(x: Any, weight: Any, bias: Any, eps: Any, y: Any) -> None:
 
 
 @called()
-def _turn(heads: Any, until: Any, turns: Any) -> None:
+def turn(heads: Any, until: Any, turns: Any) -> None:
     """Turn every pair of neighbouring features, up to that of the values, by the angle of its place in a head."""
     half = turns.shape[0] // 2
     for first in range(0, until, 2 * half):
@@ -269,7 +269,7 @@ def _gather(weights: Any, value: Any, begin: Any, used: Any, ahead: Any, here: A
 
 
 @called(SUMS)
-def _activate(x: Any, activation: Any, room_for: Any) -> None:
+def activate(x: Any, activation: Any, room_for: Any) -> None:
     # Loops over numbers that are read and written in one array are not turned into vector instructions where the
     # compiler sees two names for it: so the exponentials have a place of their own.
     exponent, tail = room_for[0], room_for[1]

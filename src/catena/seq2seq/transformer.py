@@ -30,6 +30,7 @@ from catena.outputs.base import OutputLayer
 from catena.seq2seq.base import Memory, Source, VectorDecoder
 from catena.seq2seq.sides import Sides
 from catena.seq2seq.tables import build_tables
+from catena.seq2seq.transformer_compiled import CompiledStepper, DecoderPlan
 from catena.seq2seq.transformer_decoder import DecoderLayer, TransformerDecoder
 from catena.seq2seq.transformer_settings import TransformerSettings
 from catena.seq2seq.transformer_stepper import TransformerStepper
@@ -86,7 +87,8 @@ class Transformer(VectorDecoder):
     @torch.no_grad()
     def stepper(self, source: Source) -> Stepper[Any]:
         memory = self.encode(source)
-        return TransformerStepper(self.embedded, self.decoder, self.output, self.begin, self.end, memory)
+        kind = CompiledStepper if DecoderPlan.suits(self.decoder) else TransformerStepper
+        return kind(self.embedded, self.decoder, self.output, self.begin, self.end, memory)
 
 
 def build_transformer(settings: TransformerSettings, sides: Sides) -> Transformer:

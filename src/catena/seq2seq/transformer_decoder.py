@@ -80,6 +80,8 @@ class TransformerDecoder(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.leave = nn.LayerNorm(layers[0].attention.d) if layers[0].norm_first else nn.Identity()
         self.dropout = nn.Dropout(dropout)
+        self.plan: object = None
+        """What a compiled step keeps of the weights."""
 
     def layer(self, i: int) -> DecoderLayer:
         return cast(DecoderLayer, self.layers[i])

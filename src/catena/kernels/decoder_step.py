@@ -1,0 +1,235 @@
+r"""One step of a Transformer decoder that looks at a source, all its layers in one call.
+
+What one more position makes of ``n`` rows. The keys and values that were written lie in a pool that only grows, each
+position of each row in an entry of its own; a row is a list of entries, so that rows which have a beginning in common
+share it, and a search that turns its rows round copies numbers of entries and no keys. The keys and values of the
+sources lie beside it. The plain form, which defines what is right, is :mod:`catena.seq2seq.transformer_decoder`. Time
+O(n (l d² + l d d_feed + l (t + s) d)) for ``l`` layers. Single precision.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from catena.kernels.compiled import SUMS, called, compiled
+from catena.kernels.threads import in_row_blocks
+from catena.kernels.transformer_step import (
+    ACTIVATIONS,
+    ONE,
+    ROWS,
+    ZERO,
+    activate,
+    add_rows,
+    copy_rows,
+    map_rows,
+    normalise,
+    turn,
+)
+from catena.kernels.vector_math import exp_less
+
+
+class Weights(NamedTuple):
+    """The weights of ``l`` layers of one make, one after another. Maps are packed (:mod:`catena.kernels.products`) and
+    biases as wide as their panels."""
+
+    heads: np.ndarray
+    """queries, keys and values of what was written, ``l p d WIDE``"""
+    heads_bias: np.ndarray
+    output: np.ndarray
+    output_bias: np.ndarray
+    query: np.ndarray
+    """queries to the source"""
+    query_bias: np.ndarray
+    found: np.ndarray
+    """what the source gave"""
+    found_bias: np.ndarray
+    rise: np.ndarray
+    rise_bias: np.ndarray
+    fall: np.ndarray
+    fall_bias: np.ndarray
+    norms: np.ndarray
+    """``norms[i]``: weight and bias of the norms of the three parts; behind the layers, in the first two rows, those of
+    the norm at the end"""
+    eps: np.ndarray
+    """what is added to the variances, ``l+1 3``"""
+
+
+class Make(NamedTuple):
+    """What the layers have in common."""
+
+    n_heads: int
+    norm_first: bool
+    activation: str
+
+
+class Source(NamedTuple):
+    """What the rows look at: keys and values, and the places of each row's among them."""
+
+    data: np.ndarray
+    """``l 2 m d``: of all positions of all sources"""
+    first: np.ndarray
+    """the first position of each row's source"""
+    sizes: np.ndarray
+    """how many positions it has"""
+
+
+def step(
+    x: np.ndarray,
+    weights: Weights,
+    make: Make,
+    pool: np.ndarray,
+    entries: np.ndarray,
+    begins: np.ndarray,
+    source: Source,
+    turns: np.ndarray,
+    asked: np.ndarray,
+) -> None:
+    """Put what the layers make of the vectors ``x``, ``n d``, in their place, and their keys and values into the last
+    of each row's entries.
+
+    Args:
+        pool: keys and values of all entries, ``l 2 m d``.
+        entries: where those of each row lie, ``n t``.
+        begins: the first of ``t`` that is real in each row.
+        turns: sines and cosines of rotary positions, ``n d_head``; no rows where there are none.
+        asked: takes the queries of the last layer to the source, ``n d``.
+    """
+    n = len(x)
+    counts = np.array([make.n_heads, make.norm_first, ACTIVATIONS.index(make.activation)])
+    n_weights = sum(w.size for w in weights[:12:2])
+
+    def run(low: int, high: int) -> None:
+        for first in range(low, high, ROWS):
+            last = min(first + ROWS, high)
+            _step(x, *weights, pool, entries, begins, *source, turns, asked, counts, first, last)
+
+    in_row_blocks(run, n, n * n_weights)
+
+
+@compiled(
+    "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "4", "i2", "i1", "4", "i1", "i1",
+    "2", "2", "i1", "i", "i", fastmath=SUMS
+)  # fmt: skip
+def _step(
+    x: Any, heads: Any, heads_bias: Any, output: Any, output_bias: Any, query: Any, query_bias: Any, found: Any,
+    found_bias: Any, rise: Any, rise_bias: Any, fall: Any, fall_bias: Any, norms: Any, eps: Any, pool: Any,
+    entries: Any, begins: Any, source: Any, first: Any, sizes: Any, turns: Any, asked: Any, counts: Any,
+    low: Any, high: Any,
+) -> None:  # fmt: skip
+    """The rows from ``low`` to ``high`` alone."""
+    n_heads, pre, activation = counts[0], counts[1] == 1, counts[2]
+    n, d, n_layers, used = high - low, x.shape[1], heads.shape[0], entries.shape[1]
+    longest = used
+    for r in range(low, high):
+        longest = max(longest, sizes[r])
+    seen, looked = np.empty((n, d), np.float32), np.empty((n, d), np.float32)
+    projected = np.empty((n, heads_bias.shape[1]), np.float32)
+    added = np.empty((n, output_bias.shape[1]), np.float32)
+    fed = np.empty((n, rise_bias.shape[1]), np.float32)
+    tail = np.empty((2, rise_bias.shape[1]), np.float32)
+    scores = np.empty((2, n_heads, longest), np.float32)
+    places = np.empty(longest, np.int64)
+    here = x[low:high]
+    for layer in range(n_layers):
+        norm = norms[layer]
+        keys, values = pool[layer, 0], pool[layer, 1]
+        _enter(here, pre, norm[0], norm[1], eps[layer, 0], seen)
+        map_rows(seen, heads[layer], heads_bias[layer], projected)
+        if turns.shape[0]:
+            for r in range(n):
+                turn(projected[r], 2 * d, turns[low + r])
+        for r in range(n):
+            entry = entries[low + r, used - 1]
+            for j in range(d):
+                keys[entry, j] = projected[r, d + j]
+                values[entry, j] = projected[r, 2 * d + j]
+        for r in range(n):
+            begin = begins[low + r]
+            _look(projected[r], keys, values, entries[low + r, begin:], n_heads, scores, looked[r])
+        map_rows(looked, output[layer], output_bias[layer], added)
+        _leave(added, here, pre, norm[0], norm[1], eps[layer, 0], seen)
+
+        _enter(here, pre, norm[2], norm[3], eps[layer, 1], seen)
+        map_rows(seen, query[layer], query_bias[layer], added)
+        for r in range(n):
+            size = sizes[low + r]
+            for s in range(size):
+                places[s] = first[low + r] + s
+            _look(added[r], source[layer, 0], source[layer, 1], places[:size], n_heads, scores, looked[r])
+            if layer == n_layers - 1:
+                for j in range(d):
+                    asked[low + r, j] = added[r, j]
+        map_rows(looked, found[layer], found_bias[layer], added)
+        _leave(added, here, pre, norm[2], norm[3], eps[layer, 1], seen)
+
+        _enter(here, pre, norm[4], norm[5], eps[layer, 2], seen)
+        map_rows(seen, rise[layer], rise_bias[layer], fed)
+        activate(fed, activation, tail)
+        map_rows(fed, fall[layer], fall_bias[layer], added)
+        _leave(added, here, pre, norm[4], norm[5], eps[layer, 2], seen)
+    if pre:
+        normalise(here, norms[n_layers, 0], norms[n_layers, 1], eps[n_layers, 0], seen)
+        copy_rows(seen, here)
+
+
+@called()
+def _enter(here: Any, pre: Any, weight: Any, bias: Any, eps: Any, seen: Any) -> None:
+    """What a part reads."""
+    if pre:
+        normalise(here, weight, bias, eps, seen)
+    else:
+        copy_rows(here, seen)
+
+
+@called()
+def _leave(added: Any, here: Any, pre: Any, weight: Any, bias: Any, eps: Any, seen: Any) -> None:
+    """Add what a part gives to what went round it."""
+    add_rows(added, here)
+    if not pre:
+        normalise(here, weight, bias, eps, seen)
+        copy_rows(seen, here)
+
+
+@called(SUMS)
+def _look(queries: Any, keys: Any, values: Any, places: Any, n_heads: Any, room: Any, found: Any) -> None:
+    """What the heads of one row find at some places among keys and values, all heads at each place in turn: they lie
+    next to each other."""
+    d, size = found.shape[0], places.shape[0]
+    d_head = d // n_heads
+    scores, weights = room[0], room[1]
+    scale = ONE / np.sqrt(np.float32(d_head))
+    for s in range(size):
+        key = keys[places[s]]
+        for h in range(n_heads):
+            total = ZERO
+            for j in range(h * d_head, (h + 1) * d_head):
+                total += queries[j] * key[j]
+            scores[h, s] = total * scale
+    for h in range(n_heads):
+        most = scores[h, 0]
+        for s in range(1, size):
+            most = max(most, scores[h, s])
+        exp_less(scores[h, :size], most, weights[h, :size])
+        mass = ZERO
+        for s in range(size):
+            mass += weights[h, s]
+        for s in range(size):
+            weights[h, s] /= mass
+    for j in range(d):
+        found[j] = ZERO
+    s = 0
+    while s + 4 <= size:
+        v0, v1, v2, v3 = values[places[s]], values[places[s + 1]], values[places[s + 2]], values[places[s + 3]]
+        for h in range(n_heads):
+            a, b, c, e = weights[h, s], weights[h, s + 1], weights[h, s + 2], weights[h, s + 3]
+            for j in range(h * d_head, (h + 1) * d_head):
+                found[j] += a * v0[j] + b * v1[j] + c * v2[j] + e * v3[j]
+        s += 4
+    for last in range(s, size):
+        value = values[places[last]]
+        for h in range(n_heads):
+            a = weights[h, last]
+            for j in range(h * d_head, (h + 1) * d_head):
+                found[j] += a * value[j]

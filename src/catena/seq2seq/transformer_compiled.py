@@ -1,0 +1,196 @@
+"""The decoder of a Transformer as a stepper on a CPU in single precision: all layers of a step in one compiled call.
+
+A row is a list of numbers: which entries of a pool hold the keys and values of its positions. The pool only grows, so a
+state stays what it was, and a search that turns its rows round or repeats them copies these numbers alone. The plain
+form, :mod:`catena.seq2seq.transformer_stepper`, defines what is right; see :mod:`catena.kernels.decoder_step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.decoding.stepper import Attentive, Stepper
+from catena.encoders.transformer_step import COMPILED, Copies, feed_of, may_be_compiled, norm_of, turned_maps
+from catena.outputs.base import OutputLayer
+from catena.seq2seq.base import Memory
+from catena.seq2seq.grouped import check_rows
+from catena.seq2seq.transformer_decoder import TransformerDecoder
+
+Embed = Callable[[Int[Tensor, "n t"]], Float[Tensor, "n t d"]]
+Numbers = Int[np.ndarray, " n"]
+
+LEAST_ROOM = 512
+"""Entries of a fresh pool."""
+
+
+class DecoderPlan(Copies):
+    """Copies of the weights of a decoder, laid out for the compiled step."""
+
+    def __init__(self, decoder: TransformerDecoder) -> None:
+        super().__init__([*decoder.layers, decoder.leave])
+        from catena.kernels.decoder_step import Make, Weights  # compiled kernels, which trainings do without
+        from catena.kernels.products import packed
+        from catena.kernels.transformer_step import as_wide_as_panels, stacked
+
+        layers: list[Any] = list(decoder.layers)
+        first = layers[0].attention
+        self.rotate, self.d, self.n_heads = first.rotate, first.d, first.n_heads
+        self.make = Make(first.n_heads, layers[0].norm_first, COMPILED[type(feed_of(layers[0])[1])])
+        maps: list[np.ndarray] = []
+        for parts in zip(*(_maps(layer) for layer in layers), strict=True):
+            pairs = [turned_maps(*part) for part in parts]
+            maps.append(stacked([packed(matrix.numpy()) for _, matrix in pairs]))
+            maps.append(stacked([as_wide_as_panels(bias.numpy()) for bias, _ in pairs]))
+        norms = [[norm_of(norm) for norm in (x.attention_norm, x.cross_norm, x.feed_norm)] for x in layers]
+        last = decoder.leave if isinstance(decoder.leave, nn.LayerNorm) else layers[-1].feed_norm
+        norms.append([norm_of(last)] * 3)
+        rows = [torch.stack([x for weight, bias, _ in three for x in (weight, bias)]).numpy() for three in norms]
+        eps = [np.array([eps for _, _, eps in three]) for three in norms]
+        self.weights = Weights._make([*maps, stacked(rows), stacked(eps)])
+
+    @staticmethod
+    def suits(decoder: TransformerDecoder) -> bool:
+        """Whether the compiled step is faster for this decoder, and knows its make."""
+        first = decoder.layer(0).attention
+        return not decoder.training and first.n_heads == first.n_kv_heads and may_be_compiled(list(decoder.layers))
+
+
+def plan_of(decoder: TransformerDecoder) -> DecoderPlan:
+    """The plan of a decoder, made again where its weights have changed."""
+    plan = decoder.plan
+    if not isinstance(plan, DecoderPlan) or not plan.is_current():
+        with torch.inference_mode(False), torch.no_grad():
+            decoder.plan = plan = DecoderPlan(decoder)
+    return plan
+
+
+def _maps(layer: Any) -> list[tuple[nn.Linear, ...]]:
+    own, cross, feed = layer.attention, layer.cross, feed_of(layer)
+    return [
+        (own.query, own.keys, own.values),
+        (own.output,),
+        (cross.query,),
+        (cross.output,),
+        (cast(nn.Linear, feed[0]),),
+        (cast(nn.Linear, feed[3]),),
+    ]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CompiledState:
+    """What was written.
+
+    Args:
+        entries: where in the pool the positions of each row lie.
+        begins: the first of them that is real.
+        of: the source of each row.
+        hidden: the vectors that predict what comes next.
+        asked: the queries of the last layer to the source.
+    """
+
+    entries: Int[np.ndarray, "n t"]
+    begins: Numbers
+    of: Numbers
+    hidden: Float[Tensor, "n d"]
+    asked: Float[np.ndarray, "n d"]
+
+
+class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
+    """Target ids one after another, given sources that were read."""
+
+    def __init__(
+        self, embed: Embed, decoder: TransformerDecoder, output: OutputLayer, begin: int, end: int, memory: Memory
+    ) -> None:
+        from catena.kernels.decoder_step import Source, step
+
+        self.embed, self.decoder, self.output = embed, decoder, output
+        self.v, self.begin, self.end = output.v, begin, end
+        self.plan, self._step, self._source = plan_of(decoder), step, Source
+        self.lengths, self.width = memory.lengths.numpy().astype(np.int64), memory.states.shape[1]
+        self.source = self._projected(memory.states)
+        self.pool = np.empty((len(decoder.layers), 2, LEAST_ROOM, self.plan.d), np.float32)
+        self.filled = 0
+
+    def start(self, n: int) -> CompiledState:
+        check_rows(n, len(self.lengths))
+        nothing = np.zeros((n, 0), np.int64)
+        before = CompiledState(
+            nothing, np.zeros(n, np.int64), np.arange(n), torch.empty(n, 0), np.empty((n, 0), np.float32)
+        )
+        return self.advance(before, torch.full((n,), self.begin))
+
+    @torch.no_grad()
+    def log_probs(self, state: CompiledState) -> Float[Tensor, "n v"]:
+        return self.output.log_probs(state.hidden)
+
+    @torch.no_grad()
+    def advance(self, state: CompiledState, ids: Int[Tensor, " n"]) -> CompiledState:
+        n, t = state.entries.shape
+        places = t - state.begins
+        alike = not state.begins.any()
+        x = self.decoder.enter(self.embed(ids[:, None]), t if alike else torch.from_numpy(places))[:, 0]
+        made = np.array(x.numpy(), order="C")
+        entries = np.empty((n, t + 1), np.int64)
+        entries[:, :t] = state.entries
+        entries[:, t] = self._taken(n)
+        turns = np.empty((0, 0), np.float32) if self.plan.rotate is None else self.plan.rotate.turns(places)
+        source = self._source(self.source, state.of * self.width, self.lengths[state.of])
+        asked = np.empty_like(made)
+        weights, make = self.plan.weights, self.plan.make
+        self._step(made, weights, make, self.pool, entries, state.begins, source, turns, asked)
+        return CompiledState(entries, state.begins, state.of, torch.from_numpy(made), asked)
+
+    def select(self, state: CompiledState, rows: Int[Tensor, " m"]) -> CompiledState:
+        chosen = rows.numpy()
+        parts = (part[chosen] for part in (state.entries, state.begins, state.of))
+        return CompiledState(*parts, state.hidden[rows], state.asked[chosen])
+
+    def join(self, states: Sequence[CompiledState]) -> CompiledState:
+        t = max(state.entries.shape[1] for state in states)
+        later = [t - state.entries.shape[1] for state in states]
+        return CompiledState(
+            np.concatenate([np.pad(x.entries, ((0, 0), (n, 0))) for x, n in zip(states, later, strict=True)]),
+            np.concatenate([x.begins + n for x, n in zip(states, later, strict=True)]),
+            np.concatenate([state.of for state in states]),
+            torch.cat([state.hidden for state in states]),
+            np.concatenate([state.asked for state in states]),
+        )
+
+    def attention(self, state: CompiledState) -> Float[Tensor, "n s"]:
+        """The mean over the heads of the last layer."""
+        n, heads = len(state.of), self.plan.n_heads
+        keys = torch.from_numpy(self.source[-1, 0]).view(len(self.lengths), self.width, heads, -1)
+        asked = torch.from_numpy(state.asked).view(n, heads, keys.shape[-1])
+        of = torch.from_numpy(state.of)
+        scores = torch.einsum("nhd,nshd->nhs", asked, keys[of]) * keys.shape[-1] ** -0.5
+        return scores.masked_fill(~self.source_mask(state)[:, None], -torch.inf).softmax(dim=-1).mean(dim=1)
+
+    def source_mask(self, state: CompiledState) -> Bool[Tensor, "n s"]:
+        return torch.arange(self.width) < torch.from_numpy(self.lengths)[state.of, None]
+
+    def _projected(self, states: Float[Tensor, "b s d"]) -> Float[np.ndarray, "l 2 m d"]:
+        """Keys and values of every position of every source, in every layer."""
+        rows = states.reshape(-1, states.shape[-1])
+        found = np.empty((len(self.decoder.layers), 2, len(rows), self.plan.d), np.float32)
+        for i in range(len(self.decoder.layers)):
+            cross = self.decoder.layer(i).cross
+            for part, name in enumerate((cross.keys, cross.values)):
+                torch.addmm(name.bias, rows, name.weight.t(), out=torch.from_numpy(found[i, part]))
+        return found
+
+    def _taken(self, n: int) -> Numbers:
+        """So many fresh entries of the pool, which doubles where it is full."""
+        first, self.filled = self.filled, self.filled + n
+        n_layers, _, room, d = self.pool.shape
+        if self.filled > room:
+            grown = np.empty((n_layers, 2, max(self.filled, 2 * room), d), np.float32)
+            grown[:, :, :first] = self.pool[:, :, :first]
+            self.pool = grown
+        return np.arange(first, self.filled)
