@@ -13,7 +13,6 @@ import torch
 from catena import config as configs
 from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint
 from catena.config import Config, to_toml
-from catena.data.readers.vectors import vectors_for
 from catena.data.reading import Tally
 from catena.data.tokenise import load_tokeniser
 from catena.embeddings.table import build_embedding
@@ -34,6 +33,7 @@ from catena.tasks.converse.encoding import (
     load_dual_encoding,
     rarity_of,
     texts_of,
+    word_vectors,
 )
 from catena.tasks.converse.index import INDEX, build_index, load_index, load_texts, responses_for
 from catena.tasks.converse.predictor import ConversePredictor, RetrievalPredictor
@@ -161,11 +161,9 @@ def new_dual(config: ConverseConfig, data: Dataset, device: torch.device, random
         vocabulary = learn_vocabulary(config, tokeniser, texts_of(data.train), (TURN,), settings.embedding.vectors)
         encoding = DualEncoding(tokeniser, vocabulary, config.data.max_length)
     symbols = encoding.vocabulary.symbols
-    matrix = known = None
-    if settings.embedding.vectors is not None:
-        rows, found = vectors_for(Path(settings.embedding.vectors), symbols, settings.embedding.d)
-        matrix, known = torch.from_numpy(rows), torch.from_numpy(found)
-        data.lines.append(f"{settings.embedding.vectors}: vectors for {int(found.sum()):,} of {len(symbols):,} words")
+    matrix, known = word_vectors(settings.embedding, encoding.vocabulary, read=True)
+    if known is not None:
+        data.lines.append(f"{settings.embedding.vectors}: vectors for {int(known.sum()):,} of {len(symbols):,} words")
     embedding = build_embedding(settings.embedding, len(symbols), matrix=matrix, known=known)
     rarity = rarity_of(encoding.vocabulary, encoding.tokeniser, texts_of(data.train))
     model = DualEncoder(settings, embedding, torch.from_numpy(rarity))
@@ -251,9 +249,7 @@ def _ranker_of(folder: Path, device: torch.device | None = None) -> Ranker:
     if isinstance(settings, DualSettings):
         encoding = load_dual_encoding(folder, config.data.max_length)
         n = len(encoding.vocabulary)
-        blank = settings.embedding.mode != "random"
-        matrix = torch.zeros(n, settings.embedding.d) if blank else None
-        known = torch.zeros(n, dtype=torch.bool) if blank else None
+        matrix, known = word_vectors(settings.embedding, encoding.vocabulary, read=False)
         embedding = build_embedding(settings.embedding, n, matrix=matrix, known=known)
         model = DualEncoder(settings, embedding, torch.from_numpy(np.zeros(n, np.float32)))
         open_checkpoint(folder).load_into(model)

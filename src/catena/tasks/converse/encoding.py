@@ -8,11 +8,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from catena.data.dialogue import Exchange
-from catena.data.readers.vectors import read_vectors
+from catena.data.readers.vectors import read_vectors, vectors_for
 from catena.data.tokenise import Tokeniser, build_tokeniser, load_tokeniser
 from catena.data.vocabulary import UNK, Vocabulary
+from catena.embeddings.settings import EmbeddingSettings
 from catena.tasks.converse.dataset import Dataset
 from catena.tasks.converse.settings import ConverseConfig
 
@@ -73,6 +76,19 @@ def learn_vocabulary(
     limits = config.vocabulary if not tokeniser.symbols else None
     symbols = (*tokeniser.symbols, *words) if not tokeniser.symbols else tokeniser.symbols
     return Vocabulary.count((tokeniser.tokens(text) for text in texts), limits, specials, symbols)
+
+
+def word_vectors(
+    embedding: EmbeddingSettings, vocabulary: Vocabulary, read: bool
+) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """A row for each id and which of them the file of vectors knows; zeros where they are not ``read``, for a model
+    whose weights are loaded afterwards; nothing where all vectors are drawn."""
+    if embedding.mode == "random":
+        return None, None
+    if not read:
+        return torch.zeros(len(vocabulary), embedding.d), torch.zeros(len(vocabulary), dtype=torch.bool)
+    rows, found = vectors_for(Path(str(embedding.vectors)), vocabulary.symbols, embedding.d)
+    return torch.from_numpy(rows), torch.from_numpy(found)
 
 
 def rarity_of(vocabulary: Vocabulary, tokeniser: Tokeniser, texts: Sequence[str]) -> np.ndarray:

@@ -30,7 +30,7 @@ from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.sides import Sides
 from catena.tasks.application import AS_TRAINED, Asking, Reading, Report
 from catena.tasks.converse.dataset import Dataset, pairs_of
-from catena.tasks.converse.encoding import learn_tokeniser, learn_vocabulary, texts_of
+from catena.tasks.converse.encoding import learn_tokeniser, learn_vocabulary, texts_of, word_vectors
 from catena.tasks.converse.index import Found
 from catena.tasks.converse.predictor import ConversePredictor
 from catena.tasks.converse.questions import Question, questions_of, scores_of
@@ -45,6 +45,7 @@ from catena.tasks.converse.settings import (
 from catena.tasks.converse.writing import (
     MARKS,
     Author,
+    Context,
     DialogueAuthor,
     Seq2seqAuthor,
     WritingBatch,
@@ -80,7 +81,7 @@ class Scribe(Ranker):
     def log_probs(self, pairs: Sequence[tuple[Exchange, str]]) -> list[np.ndarray]:
         """log p of each token of responses, the end among them, after their contexts."""
         contexts = [self.encoding.context(exchange) for exchange, _ in pairs]
-        responses = [self.encoding.response(text) for _, text in pairs]
+        responses = [self.response(text, context) for (_, text), context in zip(pairs, contexts, strict=True)]
         found: list[np.ndarray] = [np.zeros(0)] * len(pairs)
         training = self.author.network.training
         self.author.network.eval()
@@ -94,6 +95,10 @@ class Scribe(Ranker):
                 found[int(row)] = flat[low:high]
         self.author.network.train(training)
         return found
+
+    def response(self, text: str, context: Context) -> np.ndarray:
+        """The ids of a response, those of words that can only be copied among them if the author copies."""
+        return self.encoding.response(text, context.new if self.author.copies else ())
 
     def ngram_log_probs(self, texts: Sequence[str]) -> list[np.ndarray]:
         """The same by n-grams, without a context."""
@@ -133,10 +138,13 @@ class Scribe(Ranker):
         found: list[list[Found]] = []
         self.author.network.eval()
         for low in range(0, len(contexts), self.at_once):
-            ids, lengths = pad([self.encoding.context(one) for one in contexts[low : low + self.at_once]], PAD)
-            stepper, state = self.author.begun(ids.to(self.device), lengths.to(self.device))
+            read = [self.encoding.context(one) for one in contexts[low : low + self.at_once]]
+            stepper, state = self.author.begun(WritingBatch.asked(read, self.device))
             searched = search(settings, prepared(settings, Without(stepper, [UNK])), state, generator)
-            found += [[Found(self.encoding.text(h.ids), h.log_prob) for h in row] for row in searched]
+            found += [
+                [Found(self.encoding.text(h.ids, one.new), h.log_prob) for h in row]
+                for one, row in zip(read, searched, strict=True)
+            ]
         return found
 
     def diversity(self, contexts: Sequence[Exchange], settings: SearchLimits) -> dict[str, float]:
@@ -165,7 +173,7 @@ class WritingTask(TestedTask):
         encoding = scribe.encoding
         contexts = [encoding.context(exchange) for exchange in data.taught]
         self._pairs = [
-            (contexts[i], encoding.response(text))
+            (contexts[i], scribe.response(text, contexts[i]))
             for i, exchange in enumerate(data.taught)
             for text in exchange.responses
         ]
@@ -248,17 +256,20 @@ def new_generative(config: ConverseConfig, data: Dataset, device: torch.device, 
     sentences = [encoding.response(text)[:-1].tolist() for text in texts]
     ngram = NgramModel.train_ids(sentences, encoding.vocabulary, settings.ngram_order)
     counts = np.bincount(np.concatenate([encoding.response(text) for text in texts]), minlength=ngram.v)
-    author = build_author(config, encoding, counts.tolist())
+    author = build_author(config, encoding, counts.tolist(), fresh=True)
     author.network.to(device)
     data.lines.append(f"{len(encoding.vocabulary):,} symbols; n-grams of {len(texts):,} turns for comparison")
     return WritingTask(config, data, Scribe(author, encoding, ngram, device, _at_once(config)), device, randomness)
 
 
-def build_author(config: ConverseConfig, encoding: WritingEncoding, counts: Sequence[int]) -> Author:
-    """The author of a config, with weights drawn from torch's generator."""
+def build_author(config: ConverseConfig, encoding: WritingEncoding, counts: Sequence[int], fresh: bool) -> Author:
+    """The author of a config, with weights drawn from torch's generator; a ``fresh`` one starts from the file of word
+    vectors that the config names, if it does."""
     settings, vocabulary = config.model, encoding.vocabulary
     if isinstance(settings, GenerativeSettings):
-        network = build_neural(settings.network, vocabulary, counts, begin=MARKS[0])
+        matrix, known = word_vectors(settings.network.embedding, vocabulary, fresh)
+        vectors = None if matrix is None or known is None else (matrix, known)
+        network = build_neural(settings.network, vocabulary, counts, begin=MARKS[0], vectors=vectors)
         return DialogueAuthor(network, (encoding.me, encoding.you), settings.learn == "dialogue")
     assert isinstance(settings, Seq2seqSettings)
     never = (PAD, encoding.begin, encoding.me, encoding.you)
@@ -275,7 +286,7 @@ def load_generative(config: ConverseConfig, checkpoint: Checkpoint, device: torc
     from catena.lm.ngram.model import NgramModel
 
     encoding = load_writing_encoding(checkpoint.folder, config.data.max_length)
-    author = build_author(config, encoding, encoding.vocabulary.counts)
+    author = build_author(config, encoding, encoding.vocabulary.counts, fresh=False)
     checkpoint.load_into(author.network)
     author.network.to(device).eval()
     ngram = NgramModel.load(checkpoint.folder / NGRAMS)

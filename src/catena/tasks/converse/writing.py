@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from catena.data.batches import pad
 from catena.data.dialogue import Exchange
 from catena.data.tokenise import Tokeniser, load_tokeniser
-from catena.data.vocabulary import PAD, Vocabulary
+from catena.data.vocabulary import PAD, UNK, Vocabulary
 from catena.decoding.stepper import Stepper
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, SPECIALS
 from catena.lm.neural import NeuralLanguageModel
@@ -32,6 +32,23 @@ MARKS = (*SPECIALS, ME, YOU)
 """The specials of the vocabulary: begin, end of a turn, and who speaks."""
 
 
+@dataclass(frozen=True, eq=False)
+class Context:
+    """A context as ids.
+
+    Args:
+        copies: the same for a model that copies, in which a word that the vocabulary lacks has an id from its size on.
+        new: those words.
+    """
+
+    ids: np.ndarray
+    copies: np.ndarray
+    new: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
 class WritingEncoding:
     """Contexts and responses as ids; of a context the last ``max_length``, of a response the first."""
 
@@ -40,20 +57,34 @@ class WritingEncoding:
         self.begin, self.end = vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL)
         self.me, self.you = vocabulary.special(ME), vocabulary.special(YOU)
 
-    def context(self, exchange: Exchange) -> np.ndarray:
+    def context(self, exchange: Exchange) -> Context:
         """The turns, and the mark of who is to respond."""
         ids: list[int] = []
+        words: list[str] = []
         for turn, own in zip(exchange.context, exchange.own, strict=True):
-            ids += [self.me if own else self.you, *self.vocabulary.ids(self.tokeniser.tokens(turn)), self.end]
-        return np.array([*ids[-self.max_length :], self.me], np.int64)
+            tokens = self.tokeniser.tokens(turn)
+            ids += [self.me if own else self.you, *self.vocabulary.ids(tokens), self.end]
+            words += ["", *tokens, ""]
+        ids, words = [*ids[-self.max_length :], self.me], [*words[-self.max_length :], ""]
+        new: dict[str, int] = {}
+        size = len(self.vocabulary)
+        copies = [
+            size + new.setdefault(word, len(new)) if id == UNK else id for id, word in zip(ids, words, strict=True)
+        ]
+        return Context(np.array(ids, np.int64), np.array(copies, np.int64), tuple(new))
 
-    def response(self, text: str) -> np.ndarray:
-        """A turn, and its end."""
-        return np.array([*self.vocabulary.ids(self.tokeniser.tokens(text))[: self.max_length], self.end], np.int64)
+    def response(self, text: str, new: Sequence[str] = ()) -> np.ndarray:
+        """A turn, and its end; the words of ``new`` have ids from the size of the vocabulary on."""
+        places = {word: len(self.vocabulary) + i for i, word in enumerate(new)}
+        tokens = self.tokeniser.tokens(text)[: self.max_length]
+        ids = [places.get(token, id) if id == UNK else id
+               for token, id in zip(tokens, self.vocabulary.ids(tokens), strict=True)]  # fmt: skip
+        return np.array([*ids, self.end], np.int64)
 
-    def text(self, ids: Sequence[int]) -> str:
+    def text(self, ids: Sequence[int], new: Sequence[str] = ()) -> str:
         """The text of ids."""
-        return self.tokeniser.join(self.vocabulary.tokens(ids))
+        size = len(self.vocabulary)
+        return self.tokeniser.join([new[id - size] if id >= size else self.vocabulary.tokens([id])[0] for id in ids])
 
     def save(self, folder: Path) -> None:
         self.tokeniser.save(folder / TOKENISER)
@@ -74,17 +105,29 @@ class WritingBatch:
     responses: Int[Tensor, "b t"]
     response_lengths: Int[Tensor, " b"]
     n_responses: int
+    copies: Int[Tensor, "b s"]
+    n_new: int
 
     @classmethod
-    def of(cls, contexts: Sequence[np.ndarray], responses: Sequence[np.ndarray], device: torch.device) -> WritingBatch:
-        tensors = [x.to(device) for side in (contexts, responses) for x in pad(side, PAD)]
-        return cls(tensors[0], tensors[1], tensors[2], tensors[3], sum(map(len, responses)))
+    def of(cls, contexts: Sequence[Context], responses: Sequence[np.ndarray], device: torch.device) -> WritingBatch:
+        sides = [[context.ids for context in contexts], responses]
+        tensors = [x.to(device) for side in sides for x in pad(side, PAD)]
+        copies = pad([context.copies for context in contexts], PAD)[0].to(device)
+        n_new = max((len(context.new) for context in contexts), default=0)
+        return cls(tensors[0], tensors[1], tensors[2], tensors[3], sum(map(len, responses)), copies, n_new)
+
+    @classmethod
+    def asked(cls, contexts: Sequence[Context], device: torch.device) -> WritingBatch:
+        """Contexts alone."""
+        return cls.of(contexts, [np.zeros(0, np.int64)] * len(contexts), device)
 
 
 class Author(ABC):
     """p(response | context), of either make."""
 
     network: nn.Module
+    copies: bool = False
+    """Whether it copies words of the context that the vocabulary lacks."""
 
     @abstractmethod
     def loss(self, batch: WritingBatch) -> tuple[Float[Tensor, ""], int]:
@@ -95,8 +138,8 @@ class Author(ABC):
         """log p of every token of the responses, response after response."""
 
     @abstractmethod
-    def begun(self, contexts: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> tuple[Stepper[Any], Any]:
-        """A stepper and its state after the contexts: what it writes next are responses."""
+    def begun(self, batch: WritingBatch) -> tuple[Stepper[Any], Any]:
+        """A stepper and its state after the contexts of a batch: what it writes next are responses."""
 
 
 class DialogueAuthor(Author):
@@ -129,8 +172,9 @@ class DialogueAuthor(Author):
         hidden = self.network.read(self._shifted(whole), lengths).hidden
         return self.network.output.log_prob(hidden[wanted], whole[wanted])
 
-    def begun(self, contexts: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> tuple[Stepper[Any], Any]:
-        return self.network, self.network.extend(self.network.start(len(contexts)), contexts, lengths)
+    def begun(self, batch: WritingBatch) -> tuple[Stepper[Any], Any]:
+        state = self.network.start(len(batch.contexts))
+        return self.network, self.network.extend(state, batch.contexts, batch.context_lengths)
 
     def _joined(self, batch: WritingBatch) -> tuple[Int[Tensor, "b u"], Int[Tensor, " b"]]:
         """Each context with its response behind it, and how many ids both have."""
@@ -150,16 +194,21 @@ class Seq2seqAuthor(Author):
 
     def __init__(self, network: EncoderDecoder) -> None:
         self.network: EncoderDecoder = network
+        self.copies = bool(getattr(network, "copies", False))
+
+    def source(self, batch: WritingBatch) -> Source:
+        """The contexts, as an encoder-decoder reads them."""
+        if not self.copies:
+            return Source(batch.contexts, batch.context_lengths)
+        return Source(batch.contexts, batch.context_lengths, batch.copies, batch.n_new)
 
     def loss(self, batch: WritingBatch) -> tuple[Float[Tensor, ""], int]:
-        source = Source(batch.contexts, batch.context_lengths)
-        return self.network.loss(source, batch.responses, batch.response_lengths), batch.n_responses
+        return self.network.loss(self.source(batch), batch.responses, batch.response_lengths), batch.n_responses
 
     def log_probs(self, batch: WritingBatch) -> Float[Tensor, " n"]:
-        source = Source(batch.contexts, batch.context_lengths)
-        found = self.network.token_log_probs(source, batch.responses, batch.response_lengths)
+        found = self.network.token_log_probs(self.source(batch), batch.responses, batch.response_lengths)
         return found[torch.arange(found.shape[1], device=found.device) < batch.response_lengths[:, None]]
 
-    def begun(self, contexts: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> tuple[Stepper[Any], Any]:
-        stepper = self.network.stepper(Source(contexts, lengths))
-        return stepper, stepper.start(len(contexts))
+    def begun(self, batch: WritingBatch) -> tuple[Stepper[Any], Any]:
+        stepper = self.network.stepper(self.source(batch))
+        return stepper, stepper.start(len(batch.contexts))

@@ -1,0 +1,31 @@
+"""``catena chat``: lines that are piped in, a file or a run, and what it is not for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.conftest import Catena
+
+
+def test_piped_lines_are_answered_one_by_one(catena: Catena, tmp_path: Path) -> None:
+    path = tmp_path / "faq.tsv"
+    path.write_text("when do you open\tat nine\nwhere are you\tin the city\n", encoding="utf-8")
+    said = catena("chat", path, stdin=b"when open\n\nqwerty\n/undo\n/quit\nwhere\n")
+    assert said.code == 0, said.err
+    assert said.out == "at nine\n(I have nothing to say to that)\n(taken back: qwerty)\n"
+    said = catena("chat", path, "--search", "beam", stdin=b"when\n")
+    assert said.code == 2
+    assert said.sentence == f"--search.kind is for models that write, and {path} chooses its responses"
+    said = catena("chat", path, stdin="grü\n".encode("latin-1"))
+    assert "standard input, line 1, is not utf-8" in said.sentence
+
+
+def test_a_run_is_talked_with_and_other_tasks_are_refused(catena: Catena, tmp_path: Path, language_model: Path) -> None:
+    path = tmp_path / "faq.tsv"
+    path.write_text("when do you open\tat nine\nwhere are you\tin the city\nwho\tme\n", encoding="utf-8")
+    assert catena("train", "converse", path, "--dev", path, "--against", "both", "-o", tmp_path / "run").code == 0
+    assert catena("chat", tmp_path / "run", stdin=b"where is it\n").out == "in the city\n"
+    said = catena("predict", tmp_path / "run", "--nbest", "2", "--scores", stdin=b"where\n")
+    assert [line.split("\t")[1] for line in said.out.splitlines()] == ["in the city", "at nine"]
+    said = catena("chat", language_model, stdin=b"hello\n")
+    assert said.sentence.endswith("is a model of lm, and does not converse: train one with 'catena train converse'")

@@ -1,0 +1,78 @@
+"""A conversation turn by turn: what is kept, what the commands do, and what is said when there is nothing to say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catena.errors import DataError
+from catena.tasks.converse.application import ConverseApplication
+from catena.tasks.converse.chat import NOTHING, Chat, model_of_file
+from catena.training.report import SilentReporter
+from tests.tasks.converse.helpers import config, write_pairs
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Chat:
+    path = tmp_path / "faq.tsv"
+    path.write_text(
+        "when do you open\tat nine\nwhere are you\tin the city\nare you open on sunday\tno , not then\n",
+        encoding="utf-8",
+    )
+    return Chat(model_of_file(path))
+
+
+def test_a_file_answers_by_what_was_said_before(chat: Chat) -> None:
+    assert chat.say("when do you open ?") == "at nine"
+    assert chat.say("and where are you") == "in the city"
+    assert chat.turns == ["when do you open ?", "at nine", "and where are you", "in the city"]
+    assert chat.own == [False, True, False, True]
+
+
+def test_nothing_and_blanks(chat: Chat) -> None:
+    assert chat.say("  ") is None
+    assert chat.say("xyz 你好") == NOTHING
+    assert chat.turns == ["xyz 你好"], "what was said is kept, no answer was given"
+    assert chat.say("/undo") == "(taken back: xyz 你好)"
+    assert chat.turns == []
+
+
+def test_an_answer_is_not_given_twice(chat: Chat) -> None:
+    first = chat.say("when do you open")
+    assert chat.say("when do you open") != first
+
+
+def test_commands(chat: Chat) -> None:
+    assert chat.say("/undo") == "(nothing was said yet)"
+    assert chat.say("/best") == NOTHING
+    chat.say("when do you open")
+    assert chat.say("/best 2").split("\n")[0].endswith("at nine")
+    assert len(chat.say("/best 2").split("\n")) == 2
+    assert chat.say("/undo") == "(taken back: when do you open)"
+    assert chat.turns == []
+    chat.say("where")
+    assert chat.say("/clear") == "(all forgotten)"
+    assert chat.turns == []
+    assert chat.say("/seed x") == "(a seed is a whole number: /seed 3)"
+    assert chat.say("/seed 4") == "(seed 4)"
+    assert chat.seed == 4
+    assert "/undo  take back" in chat.say("/help")
+    assert "there is no command /nope" in chat.say("/nope")
+    assert chat.say("/quit") is None
+    assert chat.ended
+
+
+def test_a_model_that_writes_draws_by_the_seed(tmp_path: Path) -> None:
+    made = config(write_pairs(tmp_path / "x.tsv", 3), "generative", training={"max_epochs": 1})
+    ConverseApplication().train(made, tmp_path / "run", SilentReporter())
+    model = ConverseApplication().load(tmp_path / "run", "cpu")
+    answers = [[Chat(model, seed=seed).say(line) for line in ("hello", "tea ?")] for seed in (0, 0, *range(1, 9))]
+    assert answers[0] == answers[1]
+    assert len({tuple(two) for two in answers}) > 1
+
+
+def test_a_file_without_responses_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("a\t\nb\t \n", encoding="utf-8")
+    with pytest.raises(DataError, match="nothing to answer with"):
+        model_of_file(tmp_path / "x.tsv")

@@ -1,0 +1,145 @@
+"""Models that write: turns as ids, log-probabilities against the stepper, what is learnt, and words that are copied."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from catena.data.dialogue import Exchange
+from catena.data.examples import Place
+from catena.data.settings import WordTokens
+from catena.data.tokenise import build_tokeniser
+from catena.data.vocabulary import UNK, Vocabulary
+from catena.decoding.settings import BeamSettings, GreedySettings, SampleSettings
+from catena.randomness import Randomness
+from catena.tasks.converse.application import ConverseApplication
+from catena.tasks.converse.dataset import prepare
+from catena.tasks.converse.generative import WritingPredictor, WritingTask, new_generative
+from catena.tasks.converse.writing import MARKS, DialogueAuthor, WritingBatch, WritingEncoding
+from catena.training.report import SilentReporter
+from tests.tasks.converse.helpers import config, write_pairs
+
+COPY: dict[str, Any] = {"network": {"kind": "copy", "d": 16, "d_embedding": 12, "encoder": {"d": 8}}, "ngram_order": 1}
+
+
+@pytest.fixture
+def encoding() -> WritingEncoding:
+    vocabulary = Vocabulary(["hi", "there", "you"], specials=MARKS)
+    return WritingEncoding(build_tokeniser(WordTokens(lowercase=True)), vocabulary, 6)
+
+
+def exchange(*turns: str) -> Exchange:
+    return Exchange(turns, (), Place("x", 1))
+
+
+def test_turns_have_speakers_and_ends(encoding: WritingEncoding) -> None:
+    context = encoding.context(exchange("hi", "you there"))
+    names = encoding.vocabulary.tokens(context.ids.tolist())
+    assert names == ["<me>", "hi", "</s>", "<you>", "you", "there", "</s>", "<me>"][-7:], (
+        "the last six, and who is next"
+    )
+    assert encoding.vocabulary.tokens(encoding.response("Hi you").tolist()) == ["hi", "you", "</s>"]
+    assert encoding.response("hi " * 9).tolist()[-1] == encoding.end
+    assert len(encoding.response("hi " * 9)) == 7
+
+
+def test_unknown_words_have_ids_of_their_own_for_those_who_copy(encoding: WritingEncoding) -> None:
+    context = encoding.context(exchange("bob hi ann bob"))
+    size = len(encoding.vocabulary)
+    assert context.new == ("bob", "ann")
+    assert context.copies.tolist() == [encoding.you, size, encoding.vocabulary.ids(["hi"])[0], size + 1, size,
+                                       encoding.end, encoding.me]  # fmt: skip
+    assert encoding.response("ann eve").tolist() == [UNK, UNK, encoding.end]
+    ids = encoding.response("ann eve", context.new)
+    assert ids.tolist() == [size + 1, UNK, encoding.end]
+    assert encoding.text(ids[:1].tolist(), context.new) == "ann"
+
+
+def made(tmp_path: Path, kind: str, **model: Any) -> WritingTask:
+    own = config(write_pairs(tmp_path / "x.tsv", 3), kind, model=model)
+    torch.manual_seed(2)
+    task = new_generative(own, prepare(own), torch.device("cpu"), Randomness(1))
+    task.model.eval()
+    return task
+
+
+@pytest.mark.parametrize(("kind", "model"), [("generative", {}), ("seq2seq", {}), ("seq2seq", COPY)])
+def test_scored_tokens_are_those_of_the_stepper(kind: str, model: dict[str, Any], tmp_path: Path) -> None:
+    task = made(tmp_path, kind, **model)
+    pairs = [(e, text) for e in task.data.dev[:2] for text in e.responses] + [(exchange("zork"), "a zork cat")]
+    found = task.scribe.log_probs(pairs)
+    for (one, text), own in zip(pairs, found, strict=True):
+        context = task.scribe.encoding.context(one)
+        stepper, state = task.scribe.author.begun(WritingBatch.asked([context], torch.device("cpu")))
+        for id, log_prob in zip(task.scribe.response(text, context).tolist(), own.tolist(), strict=True):
+            assert float(stepper.log_probs(state)[0, id]) == pytest.approx(log_prob, abs=1e-4)
+            state = stepper.advance(state, torch.tensor([id]))
+
+
+@pytest.mark.parametrize("learn", ["dialogue", "response"])
+def test_the_loss_counts_words_and_ends_and_no_marks(learn: str, tmp_path: Path) -> None:
+    task = made(tmp_path, "generative", learn=learn)
+    author, encoding = task.scribe.author, task.scribe.encoding
+    assert isinstance(author, DialogueAuthor)
+    batch = task.batch(np.arange(3))
+    total, n = author.loss(batch)
+    nats: list[float] = []
+    for row in range(3):
+        context = batch.contexts[row, : batch.context_lengths[row]].tolist()
+        response = batch.responses[row, : batch.response_lengths[row]].tolist()
+        state = author.network.start(1)
+        for place, id in enumerate(context + response):
+            mark = id in (encoding.me, encoding.you)
+            if not mark and (learn == "dialogue" or place >= len(context)):
+                nats.append(-float(author.network.log_probs(state)[0, id]))
+            state = author.network.advance(state, torch.tensor([id]))
+    assert n == len(nats)
+    assert total.item() == pytest.approx(sum(nats) / len(nats), abs=1e-4)
+
+
+def test_perplexity_is_that_of_every_token_and_the_ngrams_stand_beside(tmp_path: Path) -> None:
+    task = made(tmp_path, "generative")
+    scores, tokens = task.scribe.perplexities(task.data.dev)
+    nats, other = [], []
+    for one in task.data.dev:
+        for text in one.responses:
+            nats += task.scribe.log_probs([(one, text)])[0].tolist()
+            other += task.scribe.ngram_log_probs([text])[0].tolist()
+    assert tokens == len(nats) == len(other)
+    assert scores["perplexity"] == pytest.approx(math.exp(-sum(nats) / tokens), rel=1e-4)
+    assert scores["ngram_perplexity"] == pytest.approx(math.exp(-sum(other) / tokens), rel=1e-9)
+
+
+def test_unknown_words_of_the_context_are_copied(tmp_path: Path) -> None:
+    names = [a + b + c for a in "bdgk" for b in "aeiou" for c in ("zu", "ro", "ti")]
+    path = tmp_path / "x.tsv"
+    path.write_text("".join(f"my name is {name}\thello {name}\n" for name in names), encoding="utf-8")
+    own = config(
+        path,
+        "seq2seq",
+        model=COPY,
+        vocabulary={"min_count": 2},
+        training={"max_epochs": 14, "optimizer": "adam", "learning_rate": 0.03},
+        evaluation={"written": 0, "search": {"kind": "greedy", "max_length": 6}},
+        data={"split": "end", "dev_share": 0.1},
+    )
+    ConverseApplication().train(own, tmp_path / "run", SilentReporter())
+    model = ConverseApplication().load(tmp_path / "run", "cpu")
+    assert isinstance(model, WritingPredictor)
+    assert str(model.predict(["my name is wumpelfitz"])[0]) == "hello wumpelfitz"
+
+
+def test_searches_give_as_many_as_are_asked_for(tmp_path: Path) -> None:
+    task = made(tmp_path, "generative")
+    model = WritingPredictor(task.config, task.scribe)
+    context = model.exchange("hello __eot__ what about the cat ?")
+    for search in (GreedySettings(max_length=5), BeamSettings(max_length=5, width=2), SampleSettings(max_length=5)):
+        found = model.written([context], search, torch.Generator().manual_seed(0), 3)[0]
+        assert len(found) == 3
+        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+        assert all("<unk>" not in one.text for one in found)
