@@ -25,8 +25,8 @@ def draw_way(
         height: the largest height.
         title: a heading.
     """
+    check_some("points", points)
     given = array("points", points, "n c")
-    check_some("points", given.tolist())
     places = fitted(given, len(given), width, height)
     canvas = Canvas()
     for way in ways:

@@ -10,8 +10,8 @@ COLUMNS, ROWS = 48, 16
 
 def sketch_points(points: Numbers) -> str:
     """The points from left to right and from below, x and y each as wide as fits; one may cover another."""
+    check_some("points", points)
     given = array("points", points, "n c")
-    check_some("points", given.tolist())
     low, high = given.min(axis=0), given.max(axis=0)
     grid = Grid()
     for number, (x, y) in enumerate(given):

@@ -19,7 +19,7 @@ from catena.tasks.application import Report
 from catena.tasks.point.dataset import Encoding, Sets
 from catena.tasks.point.problems import PROBLEMS
 
-BLOCK = 1024
+BLOCK = 4096
 
 
 def things_of(sets: Sets, rows: np.ndarray, device: torch.device) -> Things:
