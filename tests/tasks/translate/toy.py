@@ -36,18 +36,21 @@ def sentences() -> list[tuple[str, str]]:
 
 
 def write_files(folder: Path) -> Path:
-    """train and dev as two files each, and all as one of two columns; ``folder``."""
+    """train and dev as two files each, all and dev as one of two columns; ``folder``."""
     listed = sentences()
     for name, part in (("train", listed[:195]), ("dev", listed[195:])):
         (folder / f"{name}.en").write_text("".join(f"{x}\n" for x, _ in part), encoding="utf-8")
         (folder / f"{name}.de").write_text("".join(f"{y}\n" for _, y in part), encoding="utf-8")
-    (folder / "all.tsv").write_text("".join(f"{x}\t{y}\n" for x, y in listed), encoding="utf-8")
+    for name, part in (("all", listed), ("dev", listed[195:])):
+        (folder / f"{name}.tsv").write_text("".join(f"{x}\t{y}\n" for x, y in part), encoding="utf-8")
     return folder
 
 
-RECURRENT: dict[str, Any] = {"kind": "recurrent", "cell": "gru", "d": 32, "d_embedding": 32, "dropout": 0.0}
+RECURRENT: dict[str, Any] = {
+    "kind": "recurrent", "cell": "gru", "d": 32, "d_embedding": 32, "dropout": 0.0, "input_feeding": False,
+}  # fmt: skip
 TRANSFORMER: dict[str, Any] = {
-    "kind": "transformer", "d": 32, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_feed": 64,
+    "kind": "transformer", "d": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 2, "d_feed": 64,
     "dropout": 0.0,
 }  # fmt: skip
 

@@ -1,0 +1,456 @@
+"""The task as a whole: train, resume, load, translate, evaluate, for several kinds of models."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from catena.decoding.settings import BeamSettings, GreedySettings
+from catena.errors import CheckpointError, ConfigError, DataError
+from catena.randomness import Randomness
+from catena.tasks.application import Asking, Reading
+from catena.tasks.load import load
+from catena.tasks.translate.application import TranslateApplication
+from catena.tasks.translate.auto import choose
+from catena.tasks.translate.predictor import TranslatePredictor
+from catena.tasks.translate.settings import TranslateConfig
+from catena.training.report import SilentReporter
+from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
+from tests.tasks.translate.toy import RECURRENT, TRANSFORMER, sentences, toy_config, write_files
+
+TEXTS = ["The dog hears the child today.", "A bird looks for a man.", "The cat sees the dog in the garden."]
+RIGHT = ["Der Hund hört heute das Kind.", "Ein Vogel sucht einen Mann.", "Die Katze sieht im Garten den Hund."]
+LEARNING = {"optimizer": "adam", "learning_rate": 0.01, "max_epochs": 16, "patience": 0}
+CONVOLUTIONAL = {"kind": "convolutional", "d": 16, "d_embedding": 16, "n_encoder_layers": 1, "n_decoder_layers": 1}
+COPY = {"kind": "copy", "d": 16, "d_embedding": 16, "encoder": {"kind": "recurrent", "d": 8}}
+KINDS = {"recurrent": RECURRENT, "transformer": TRANSFORMER, "convolutional": CONVOLUTIONAL, "copy": COPY}
+BPE = {"kind": "bpe", "size": 300}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_files(tmp_path_factory.mktemp("data"))
+
+
+def train(config: TranslateConfig, folder: Path) -> TranslatePredictor:
+    TranslateApplication().train(config, folder, SilentReporter())
+    found = TranslateApplication().load(folder, "cpu")
+    assert isinstance(found, TranslatePredictor)
+    return found
+
+
+@pytest.fixture(scope="module")
+def run(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learnt the small language, judged by perplexity alone."""
+    folder = tmp_path_factory.mktemp("runs") / "learnt"
+    train(toy_config(files, training=LEARNING, evaluation={"sentences": 0}), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(run: Path) -> TranslatePredictor:
+    found = load(run, "cpu")
+    assert isinstance(found, TranslatePredictor)
+    return found
+
+
+# --- translating ------------------------------------------------------------------------------------------------------
+
+
+def test_a_small_language_is_learnt(model: TranslatePredictor, files: Path) -> None:
+    assert [str(answer) for answer in model.predict(TEXTS)] == RIGHT
+    report = model.evaluate(files / "dev.en", Reading(target=files / "dev.de"))
+    assert report.scores["bleu"] > 90
+    assert report.scores["bleu"] <= report.scores["bleu_lowercase"] + 1e-9
+    assert report.scores["ter"] < 10
+    assert report.signatures["bleu"].startswith("BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    assert report.lines[0] == "30 pairs, 243 target tokens; 0 source tokens that are not known"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_trained_loaded_and_asked(kind: str, files: Path, tmp_path: Path) -> None:
+    tokens = {"kind": "words"} if kind in ("recurrent", "copy") else BPE
+    model = train(toy_config(files, KINDS[kind], tokenizer=tokens), tmp_path / "run")
+    asking = Asking(nbest=2, scores=True, alignment=True, beam_size=3)
+    answers = model.predict([*TEXTS, "", "Xyzzy!"], asking)
+    assert [len(answer.translations) for answer in answers] == [2, 2, 2, 0, 2]
+    again = TranslateApplication().load(tmp_path / "run", "cpu").predict([*TEXTS, "", "Xyzzy!"], asking)
+    assert [model.write(a, a.text, "jsonl") for a in answers] == [model.write(a, a.text, "jsonl") for a in again]
+    for answer in answers:
+        for one in answer.translations:
+            assert one.log_probs is not None
+            assert one.attention is not None
+            assert len(one.log_probs) == len(one.tokens) + 1
+            for layer in one.attention:
+                assert layer.shape[1:] == (len(one.tokens) + 1, len(answer.tokens) + 1)
+                assert np.allclose(layer.sum(axis=2), 1, atol=1e-4)
+    assert model.describe(3)
+
+
+def test_a_score_is_the_sum_of_those_of_its_tokens(model: TranslatePredictor) -> None:
+    for answer in model.predict(TEXTS, Asking(nbest=3, scores=True)):
+        for one in answer.translations:
+            assert one.log_probs is not None
+            # The search shares out the probability of <unk>, which the model gives to it, among the other words.
+            assert math.fsum(one.log_probs) <= one.log_prob + 1e-4
+            assert math.fsum(one.log_probs) == pytest.approx(one.log_prob, abs=0.05)
+        scores = [one.score for one in answer.translations]
+        assert all(a >= b for a, b in pairwise(scores))
+
+
+def test_what_is_translated_together_changes_nothing(model: TranslatePredictor) -> None:
+    texts = [x for x, _ in sentences()[:10]]
+    asking = Asking(beam_size=2, scores=True)
+    together = model.predict(texts, asking)
+    backwards = list(model.predict_stream(iter(texts[::-1]), asking))[::-1]
+    for text, one, other in zip(texts, together, backwards, strict=True):
+        alone = model.predict([text], asking)[0]
+        assert str(one) == str(other) == str(alone)
+        assert one.translations[0].log_prob == pytest.approx(alone.translations[0].log_prob, abs=1e-4)
+
+
+def test_streams_keep_their_order_and_their_empty_lines(
+    model: TranslatePredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catena.tasks.translate.predictor.BLOCK", 4)
+    lines = [TEXTS[0], "", TEXTS[1], "  ", TEXTS[2], TEXTS[0], "", TEXTS[1], ""]
+    wanted = [RIGHT[TEXTS.index(line)] if line in TEXTS else "" for line in lines]
+    assert [model.write(a, a.text, "text") for a in model.predict_stream(iter(lines))] == wanted
+
+
+def test_searches_are_those_that_are_asked_for(model: TranslatePredictor) -> None:
+    assert isinstance(model._search(Asking(beam_size=1)), GreedySettings)
+    found = model._search(Asking(beam_size=7, length_penalty=0.3, nbest=2))
+    assert isinstance(found, BeamSettings)
+    assert (found.width, found.alpha, found.n_best, found.normalise) == (7, 0.3, 2, "gnmt")
+    assert model._search(Asking(nbest=9)).width == 9  # type: ignore[attr-defined]
+    assert model._search(Asking()) == model.config.search
+    drawn = model.predict(TEXTS[:1] * 2, Asking(samples=6, seed=3))
+    assert [len(a.translations) for a in drawn] == [6, 6]
+    greedy = model.searching(Asking(beam_size=1))
+    assert isinstance(greedy.config.search, GreedySettings)
+    assert greedy.texts(TEXTS) == RIGHT
+
+
+def test_limits_follow_the_source(model: TranslatePredictor) -> None:
+    searcher, how = model.searcher, model.config.search
+    assert [searcher.limit(n, how) for n in (1, 6, 7, 2000)] == [32, 32, 64, 2000]
+    assert searcher.limit(1, GreedySettings(max_length=5)) == 5
+
+
+# --- robustness -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Xyzzy",
+        "翻译这个句子",
+        "ᚠᚢᚦ",
+        "a" * 3000,
+        "\x00",
+        "…",
+        "\t",
+        "😀 😀",
+        "The dog " * 1000,
+        "\ud800",
+        "the\u2028dog",
+    ],
+)
+def test_strange_texts_are_translated_or_left_empty(text: str, model: TranslatePredictor) -> None:
+    answer = model.predict([text], Asking(beam_size=1))[0]
+    assert answer.text == text
+    assert "\n" not in model.write(answer, text, "text")
+    assert "<unk>" not in str(answer)
+    json.loads(model.write(answer, text, "jsonl"))
+
+
+def up_to(n: int, model: TranslatePredictor) -> TranslatePredictor:
+    """The same model, which stops after so many tokens."""
+    return TranslatePredictor(model.config.model_copy(update={"search": GreedySettings(max_length=n)}), model.members)
+
+
+def test_a_source_of_2000_tokens_is_translated_by_a_transformer_and_refused_where_positions_end(
+    files: Path, tmp_path: Path
+) -> None:
+    long = "The dog " * 1000
+    attending = up_to(40, train(toy_config(files, TRANSFORMER), tmp_path / "t"))
+    assert attending.predict([long])[0].translations
+    limited = train(toy_config(files, CONVOLUTIONAL), tmp_path / "c")
+    with pytest.raises(DataError, match=r"a text has 2,001 tokens.*learnt positions for 1,024 .*cut the text"):
+        limited.predict([long])
+
+
+def test_one_text_and_unknown_questions_are_refused(model: TranslatePredictor) -> None:
+    with pytest.raises(DataError, match="predict takes a list of texts"):
+        model.predict("The dog")
+    with pytest.raises(DataError, match="cannot be asked for --confidence; it answers --alignment, --beam-size"):
+        model.predict(TEXTS, Asking(confidence=True))
+    with pytest.raises(DataError, match="a translator has no 'accuracy'"):
+        model.answers(Path("x"), "accuracy")
+
+
+# --- constraints ------------------------------------------------------------------------------------------------------
+
+
+def test_translations_are_as_wished(model: TranslatePredictor, tmp_path: Path) -> None:
+    wishes = tmp_path / "wishes.txt"
+    wishes.write_text("Katze\t-Hund\n\n^Der\n", encoding="utf-8")
+    first, second, third = map(str, model.predict(TEXTS, Asking(constraint=wishes)))
+    assert "Katze" in first
+    assert "Hund" not in first
+    assert second == RIGHT[1]
+    assert third.startswith("Der ")
+    wishes.write_text("-heute\n", encoding="utf-8")
+    assert all("heute" not in str(a) for a in model.predict_stream(iter(TEXTS * 2), Asking(constraint=wishes)))
+    wishes.write_text("Hund\nKind\n", encoding="utf-8")
+    for ask in (model.predict, lambda items, asking: list(model.predict_stream(items, asking))):
+        with pytest.raises(DataError, match=r"txt has 2 lines and there are .*3.* texts: give one line for each"):
+            ask(TEXTS, Asking(constraint=wishes))
+    with pytest.raises(DataError, match="has 2 lines and there are 1 texts"):
+        list(model.predict_stream(iter(TEXTS[:1]), Asking(constraint=wishes)))
+
+
+def test_pieces_are_bound_by_text(files: Path, tmp_path: Path) -> None:
+    model = train(toy_config(files, tokenizer=BPE), tmp_path / "run")
+    wishes = tmp_path / "wishes.txt"
+    wishes.write_text("im Garten\t-der\t^Ein\n", encoding="utf-8")
+    for answer in model.predict(TEXTS, Asking(constraint=wishes)):
+        assert f" {answer} ".replace(".", " .").count(" im Garten ") == 1 or "im Garten" in str(answer)
+        assert str(answer).startswith("Ein")
+        assert "der" not in str(answer).replace(".", " ").split()
+
+
+# --- alignments -------------------------------------------------------------------------------------------------------
+
+
+def test_alignments_are_told_and_drawn(model: TranslatePredictor) -> None:
+    answer = model.predict(TEXTS[:1], Asking(alignment=True, scores=True))[0]
+    fields = model.write(answer, TEXTS[0], "tsv").split("\t")
+    assert fields[:2] == [TEXTS[0], RIGHT[0]]
+    assert float(fields[2]) == pytest.approx(answer.translations[0].log_prob, abs=1e-4)
+    links = dict(pair.split("|")[::-1] for pair in fields[3].split())
+    assert links["Hund"] in ("dog", "The", "hears")
+    row = json.loads(model.write(answer, TEXTS[0], "jsonl"))["translations"][0]
+    assert len(row["attention"][0][0]) == len(row["log_probs"]) == len(row["tokens"]) + 1
+    drawing = model.picture(TEXTS[0]).svg
+    assert all(word in drawing for word in ("Hund", "hears", "&lt;/s&gt;"))
+    lines = model.sketch(TEXTS[0]).splitlines()
+    assert lines[0].split() == [*answer.tokens, "</s>"]
+    assert [line.split()[0] for line in lines[1:]] == [*answer.translations[0].tokens, "</s>"]
+    with pytest.raises(DataError, match="nothing is written for ' '"):
+        model.sketch(" ")
+
+
+def test_one_layer_one_head_and_one_word_are_drawn(files: Path, tmp_path: Path) -> None:
+    model = train(toy_config(files, TRANSFORMER), tmp_path / "run")
+    word = model.predict(TEXTS[:1])[0].translations[0].tokens[0]
+    rows = model.sketch(TEXTS[0], Asking(word=word)).splitlines()[1:]
+    assert [row.split("  ")[0].strip() for row in rows] == [f"layer {i}, head {h}" for i in (1, 2) for h in (1, 2)]
+    rows = model.sketch(TEXTS[0], Asking(word=word, layer=2, head=1)).splitlines()[1:]
+    assert [row.split("  ")[0].strip() for row in rows] == ["layer 2, head 1"]
+    assert model.picture(TEXTS[0], Asking(layer=1)).svg != model.picture(TEXTS[0], Asking(layer=2)).svg
+    assert model.picture(TEXTS[0], Asking(head=1)).svg != model.picture(TEXTS[0], Asking(head=2)).svg
+    with pytest.raises(DataError, match="--layer must be from 1 to 2, as many as this model has, and is 3"):
+        model.picture(TEXTS[0], Asking(layer=3))
+    with pytest.raises(DataError, match="'Hond' is not among what is written"):
+        model.picture(TEXTS[0], Asking(word="Hond"))
+
+
+def test_a_model_that_looks_nowhere_has_no_alignment(files: Path, tmp_path: Path) -> None:
+    model = train(toy_config(files, {**RECURRENT, "attention": "none"}), tmp_path / "run")
+    answer = model.predict(TEXTS[:1], Asking(alignment=True))[0]
+    assert answer.translations[0].alignment() == []
+    with pytest.raises(DataError, match="without attention looks at no word of its source"):
+        model.picture(TEXTS[0])
+
+
+# --- unknown words, candidates, ensembles -----------------------------------------------------------------------------
+
+
+def test_an_unknown_word_is_avoided_kept_or_copied(files: Path, tmp_path: Path) -> None:
+    rare = {"min_count": 1, "max_size": 12}
+    model = train(
+        toy_config(files, training={**LEARNING, "max_epochs": 3}, vocabulary=rare, evaluation={"sentences": 0}),
+        tmp_path / "run",
+    )
+    texts = [x for x, _ in sentences()[:20]]
+    found = {}
+    for way in ("avoid", "keep", "copy"):
+        config = model.config.model_copy(update={"writing": model.config.writing.model_copy(update={"unknown": way})})
+        found[way] = TranslatePredictor(config, model.members).texts(texts, GreedySettings())
+    assert not any("<unk>" in text for text in found["avoid"] + found["copy"])
+    assert any("<unk>" in text for text in found["keep"])
+    for text, kept, copied in zip(texts, found["keep"], found["copy"], strict=True):
+        words, parts = text.replace(".", " .").split(), kept.replace(".", " .").split()
+        for own, part in zip(copied.replace(".", " .").split(), parts, strict=True):
+            assert own in words if part == "<unk>" else own == part
+
+
+def test_candidates_are_saved_and_kept_to(model: TranslatePredictor, files: Path, tmp_path: Path) -> None:
+    made = toy_config(files, writing={"candidates": 3, "candidates_each": 3}, evaluation={"sentences": 0})
+    few = train(made, tmp_path / "run").searcher.candidates
+    assert few is not None
+    bound = TranslatePredictor(model.config, model.members, few)
+    texts = [x for x, _ in sentences()[:20]]
+    for text, answer in zip(texts, bound.predict(texts), strict=True):
+        allowed = few.allowed([model.members[0].code(text).ids])[0]
+        assert all(allowed[i] for i in model.encoding.target.vocabulary.ids(answer.translations[0].tokens))
+    assert bound.texts(TEXTS) == RIGHT
+    one, other = (m.predict(TEXTS[:1])[0].translations[0].log_prob for m in (bound, model))
+    assert one > other, "candidates share the probability of all others"
+
+
+def test_runs_write_together(run: Path, model: TranslatePredictor, files: Path, tmp_path: Path) -> None:
+    other = train(toy_config(files, TRANSFORMER, seed=5), tmp_path / "other")
+    both = model.together([other])
+    answer = both.predict(TEXTS[:1], Asking(scores=True, nbest=2))[0]
+    one = answer.translations[0]
+    assert one.log_probs is not None
+    ids = torch.tensor([[*both.encoding.target.vocabulary.ids(one.tokens), both.encoding.end]])
+    each = []
+    for member in both.members:
+        source = member.batch([member.code(TEXTS[0])])
+        each.append(member.model.token_log_probs(source, ids, torch.tensor([ids.shape[1]])).detach().double().exp())
+    wanted = ((each[0] + each[1]) / 2).log()[0]
+    assert torch.allclose(torch.tensor(one.log_probs, dtype=torch.float64), wanted, atol=1e-5)
+    assert model.together([model]).texts(TEXTS) == RIGHT
+    assert both.evaluate(files / "dev.tsv").scores.keys() == {"bleu", "chrf", "bleu_lowercase", "ter"}
+    pieces = train(toy_config(files, tokenizer=BPE), tmp_path / "pieces")
+    with pytest.raises(ConfigError, match="need one target vocabulary, and model 2 has another one"):
+        model.together([pieces])
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "transformer"])
+def test_a_killed_training_ends_the_same(kind: str, files: Path, tmp_path: Path) -> None:
+    made = toy_config(
+        files,
+        {**KINDS[kind], "dropout": 0.2},
+        batches={"batch_size": 600, "batch_by": "tokens"},
+        evaluation={"sentences": 4},
+    )
+
+    def make_task() -> Any:
+        data = TranslateApplication().prepare(made, Randomness(SEED), None, None)
+        return TranslateApplication().task(made, data, torch.device("cpu"), Randomness(SEED))
+
+    settings = made.training.model_copy(update={"max_epochs": 2, "save_every": 2})
+    killed_anywhere_ends_the_same(make_task, settings, tmp_path, kills=[6])
+
+
+def test_what_training_says_on_dev_and_test_is_what_the_loaded_model_does(files: Path, tmp_path: Path) -> None:
+    made = toy_config(files, training={**LEARNING, "max_epochs": 3})
+    made = made.model_copy(update={"search": GreedySettings(max_length=100), "data": _with_test(made, files)})
+    trained = TranslateApplication().train(made, tmp_path / "run", SilentReporter())
+    model = TranslateApplication().load(tmp_path / "run", "cpu")
+    found = model.evaluate(files / "dev.en", Reading(target=files / "dev.de")).scores
+    for scores in (trained.scores, trained.test_scores):
+        assert scores.keys() == {"bleu", "chrf", "perplexity", "nats_per_token"}
+        assert {name: found[name] for name in scores} == pytest.approx(scores, abs=1e-4)
+
+
+def _with_test(config: TranslateConfig, files: Path) -> Any:
+    return config.data.model_copy(update={"test_source": str(files / "dev.en"), "test_target": str(files / "dev.de")})
+
+
+def test_a_run_that_is_moved_translates_and_goes_on(run: Path, files: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere" / "run"
+    shutil.copytree(run, moved, symlinks=True)
+    assert load(moved, "cpu").texts(TEXTS) == RIGHT
+    shutil.copytree(moved / "best", tmp_path / "alone")
+    assert load(tmp_path / "alone", "cpu").texts(TEXTS) == RIGHT
+    (tmp_path / "alone" / "target-vocabulary.json").unlink()
+    with pytest.raises(CheckpointError, match=r"target-vocabulary\.json"):
+        load(tmp_path / "alone", "cpu")
+
+
+def test_training_goes_on_from_an_old_run_with_its_words(run: Path, files: Path, tmp_path: Path) -> None:
+    few = tmp_path / "few.tsv"
+    few.write_text(
+        "The dog sees the zebra.\tDer Hund sieht das Zebra.\nA man sees.\tEin Mann sieht.\n" * 3, encoding="utf-8"
+    )
+    made = toy_config(files, data={"train": [str(few)]})
+    TranslateApplication().train(made, tmp_path / "new", SilentReporter(), start_from=run)
+    model = TranslateApplication().load(tmp_path / "new", "cpu")
+    assert isinstance(model, TranslatePredictor)
+    assert "Katze" in model.encoding.target.vocabulary
+    assert "Zebra" not in model.encoding.target.vocabulary
+    other = toy_config(files, TRANSFORMER)
+    with pytest.raises(CheckpointError, match="holds a model of another make"):
+        TranslateApplication().train(other, tmp_path / "bad", SilentReporter(), start_from=run)
+
+
+def test_two_runs_are_compared_by_any_metric(model: TranslatePredictor, files: Path) -> None:
+    reading = Reading(target=files / "dev.de")
+    for metric in ("bleu", "ter", "rouge_l", "perplexity"):
+        answers = model.answers(files / "dev.en", metric, reading)
+        rows = answers.measure.statistics(answers.right, answers.given)
+        assert len(rows) == 30
+        assert math.isfinite(float(answers.measure.score(rows.sum(0))))
+    summary = replace_metrics(model, ("rouge_l",)).evaluate(files / "dev.en", reading)
+    assert summary.scores.keys() == {"rouge_l", "perplexity", "nats_per_token"}
+    assert model.evaluate(files / "dev.tsv").lines[0].startswith("30 pairs")
+
+
+def replace_metrics(model: TranslatePredictor, names: tuple[str, ...]) -> TranslatePredictor:
+    evaluation = model.config.evaluation.model_copy(update={"metrics": names})
+    return TranslatePredictor(model.config.model_copy(update={"evaluation": evaluation}), model.members)
+
+
+def test_inputs_are_lines_or_the_sources_of_pairs(model: TranslatePredictor, files: Path) -> None:
+    sources = [x for x, _ in sentences()]
+    assert list(model.read_inputs(files / "all.tsv")) == sources
+    assert list(model.read_inputs(files / "all.tsv", Reading(format="parallel"))) == sources
+    assert list(model.read_inputs(files / "dev.en")) == sources[195:]
+    swapped = model.config.data.model_copy(update={"swap": True})
+    other = TranslatePredictor(model.config.model_copy(update={"data": swapped}), model.members)
+    assert list(other.items_of_lines(iter(["a\tb", "c"]))) == ["b", "c"]
+
+
+def test_formats_follow_what_is_asked(model: TranslatePredictor) -> None:
+    assert model.format_for(Asking()) == model.format_for(Asking(beam_size=3)) == "text"
+    assert model.format_for(Asking(nbest=2)) == model.format_for(Asking(alignment=True)) == "tsv"
+    two = model.predict(TEXTS[:1], Asking(nbest=2))[0]
+    assert len(model.write(two, TEXTS[0], "text").splitlines()) == 2
+    assert model.write(model.predict([""])[0], "", "tsv") == "\t"
+
+
+def test_a_missing_package_is_said_before_the_work(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from catena.errors import MissingExtraError
+
+    monkeypatch.setitem(__import__("sys").modules, "sacrebleu.metrics", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'catena\[translate\]'"):
+        TranslateApplication().train(toy_config(files), tmp_path / "run", SilentReporter())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_is_chosen_by_pairs_and_time() -> None:
+    many, why = choose(29_000, 900_000, 8000, 3600.0, 1e11)
+    assert many.kind == "transformer"
+    assert "a Transformer with" in why
+    assert choose(29_000, 900_000, 8000, 3600.0, 1e9)[0].kind == "recurrent"
+    few, why = choose(300, 6_000, 1000, 60.0, 1e10)
+    assert few.kind == "recurrent"
+    assert "few pairs" in why
+
+
+def test_time_decides_on_a_model_of_its_own(files: Path) -> None:
+    made, lines = TranslateApplication().fit_to_time(toy_config(files, training={"max_time": "30s"}))
+    assert isinstance(made, TranslateConfig)
+    assert made.model.kind == "recurrent"
+    assert lines[0].startswith("chosen for 195 pairs in 30 s: a GRU")
+    assert replace(Asking(), seed=1).beyond() == set()
