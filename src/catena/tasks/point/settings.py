@@ -42,6 +42,10 @@ class PointData(DataSettings):
     """Sets that are made to choose checkpoints by."""
     n_test: int = Field(1000, ge=0)
     """Sets that are made for the score at the end."""
+    max_length: int = Field(1000, gt=0)
+    """The most points or tokens of a set of a file; larger ones are left out of training and listed in dropped.tsv."""
+    too_long: Literal["drop", "cut"] = "drop"
+    """Sets that are too large cannot be cut."""
     rule: RuleName | Literal["auto"] = "auto"
     """What may be pointed at: any position; some, each at most once; order, each exactly once; ring, until the first
     comes again; triples, three at a time. auto: what the problem needs, and any for own data."""
