@@ -23,7 +23,7 @@ from catena.training.report import Reporter
 _DEPENDENCY = "catena.tasks.parse.dependency.application:DependencyApplication"
 _CONSTITUENCY = "catena.tasks.parse.constituency.application:ConstituencyApplication"
 
-HALVES = {"biaffine": _DEPENDENCY, "pcfg": _CONSTITUENCY, "grammar": _CONSTITUENCY, "span": _CONSTITUENCY}
+HALVES = {"biaffine": _DEPENDENCY, **dict.fromkeys(("pcfg", "grammar", "span", "seq2seq"), _CONSTITUENCY)}
 """``module:Class`` of the application for each kind of model."""
 
 

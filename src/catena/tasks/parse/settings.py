@@ -16,13 +16,15 @@ from catena.config import Config
 from catena.data.settings import BatchSettings, TokeniserSettings, WordTokens
 from catena.registry import did_you_mean
 from catena.tasks.parse.constituency import settings as constituency
-from catena.tasks.parse.constituency.settings import GrammarModel, PcfgModel, SpanModel
+from catena.tasks.parse.constituency.settings import GrammarModel, PcfgModel, SequenceTreeModel, SpanModel
 from catena.tasks.parse.dependency import settings as dependency
 from catena.tasks.parse.dependency.settings import BiaffineModel
 from catena.tasks.settings import DataSettings, MachineSettings, with_suggestions
 from catena.training.settings import TrainingSettings
 
-ModelSettings = Annotated[BiaffineModel | PcfgModel | GrammarModel | SpanModel, Field(discriminator="kind")]
+ModelSettings = Annotated[
+    BiaffineModel | PcfgModel | GrammarModel | SpanModel | SequenceTreeModel, Field(discriminator="kind")
+]
 
 DEPENDENCIES, PHRASES = "biaffine", "span"
 """The kinds that are taken for CoNLL-U and for brackets where none is named."""

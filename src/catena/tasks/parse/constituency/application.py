@@ -10,14 +10,19 @@ from catena import config as configs
 from catena.checkpoint import CONFIG
 from catena.config import Config
 from catena.data.reading import Tally
+from catena.errors import ConfigError
 from catena.randomness import Randomness
 from catena.tasks.application import Predictor, Trained
 from catena.tasks.looped import LoopedApplication, TestedTask, same_make
 from catena.tasks.machine import choose_device
+from catena.tasks.parse.constituency import sequence_task
 from catena.tasks.parse.constituency.counted import fit
 from catena.tasks.parse.constituency.dataset import Treebank, prepare
+from catena.tasks.parse.constituency.linear import TreeSymbols
 from catena.tasks.parse.constituency.predictor import load_predictor
-from catena.tasks.parse.constituency.settings import SpanModel
+from catena.tasks.parse.constituency.sequence_task import SequenceData, SequenceTask
+from catena.tasks.parse.constituency.sequence_words import SourceWords
+from catena.tasks.parse.constituency.settings import SequenceTreeModel, SpanModel
 from catena.tasks.parse.constituency.span_model import SpanParser, build_span_parser
 from catena.tasks.parse.constituency.span_task import SpanData, SpanTask, encode, load_names
 from catena.tasks.parse.settings import ParseConfig
@@ -29,17 +34,22 @@ from catena.training.report import Reporter
 from catena.training.run import RunFolder
 
 
-class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData]):
+class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData | SequenceData]):
     """Sentences into phrase-structure trees."""
 
     settings = ParseConfig
 
     def prepare(
         self, config: ParseConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
-    ) -> Treebank | SpanData:
+    ) -> Treebank | SpanData | SequenceData:
         bank = prepare(config, randomness)
         if self.fits(config):
             return bank
+        if isinstance(config.model, SequenceTreeModel):
+            if old is None:
+                return sequence_task.encode(config, bank)
+            same_make(old, configs.load(ParseConfig, old / CONFIG), config)
+            return sequence_task.encode(config, bank, SourceWords.load(old), TreeSymbols.load(old))
         if old is None:
             return encode(config, bank, words=start.encoding.vocabulary if start else None)
         theirs = configs.load(ParseConfig, old / CONFIG)
@@ -48,11 +58,19 @@ class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData
         return encode(config, bank, load_names(old), WordEncoding.load(theirs.model.words, old))
 
     def task(
-        self, config: ParseConfig, data: Treebank | SpanData, device: torch.device, randomness: Randomness
-    ) -> SpanTask:
+        self,
+        config: ParseConfig,
+        data: Treebank | SpanData | SequenceData,
+        device: torch.device,
+        randomness: Randomness,
+    ) -> TestedTask:
+        randomness.seed_torch("weights")
+        if isinstance(config.model, SequenceTreeModel):
+            assert isinstance(data, SequenceData)
+            network = sequence_task.build_network(config.model, data.words, data.symbols)
+            return SequenceTask(config, data, network, device, randomness)
         assert isinstance(config.model, SpanModel)
         assert isinstance(data, SpanData)
-        randomness.seed_torch("weights")
         vectors = None
         if (found := word_vectors(config.model.words, data.encoding)) is not None:
             vectors, line = found
@@ -61,16 +79,16 @@ class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData
         model = build_span_parser(config.model, data.encoding, len(names.chains) + 1, len(names.tags), vectors)
         return SpanTask(config, data, model, device, randomness)
 
-    def dropped(self, data: Treebank | SpanData) -> Tally:
-        return data.bank.tally if isinstance(data, SpanData) else data.tally
+    def dropped(self, data: Treebank | SpanData | SequenceData) -> Tally:
+        return data.tally if isinstance(data, Treebank) else data.bank.tally
 
     def fits(self, config: ParseConfig) -> bool:
-        return not isinstance(config.model, SpanModel)
+        return not isinstance(config.model, SpanModel | SequenceTreeModel)
 
     def fit(
         self,
         config: ParseConfig,
-        data: Treebank | SpanData,
+        data: Treebank | SpanData | SequenceData,
         run: RunFolder,
         randomness: Randomness,
         reporter: Reporter,
@@ -79,7 +97,11 @@ class ConstituencyApplication(LoopedApplication[ParseConfig, Treebank | SpanData
         return fit(config, data, run, randomness, reporter)
 
     def adopted(self, config: ParseConfig, start: Pretrained) -> ParseConfig:
-        assert isinstance(config.model, SpanModel)
+        if not isinstance(config.model, SpanModel):
+            raise ConfigError(
+                f"pretrained names a language model to start from, which a parser of kind {config.model.kind!r} cannot "
+                f"use: leave it out, or train one of kind 'span'"
+            )
         words = adopt_words(config.model.words, start)
         model = config.model.model_copy(update={"words": words})
         return config.model_copy(update={"model": model, "pretrained": str(start.folder)})

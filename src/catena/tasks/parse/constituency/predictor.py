@@ -31,8 +31,12 @@ from catena.tasks.parse.constituency.answers import FORMATS, Answer, Parsed, sho
 from catena.tasks.parse.constituency.constraints import Given, check_given, read_given
 from catena.tasks.parse.constituency.counted import CONFIG, TOKENISER, CountedParser, PcfgParser
 from catena.tasks.parse.constituency.dataset import read_trees
+from catena.tasks.parse.constituency.linear import TreeSymbols
 from catena.tasks.parse.constituency.scoring import report_lines, scores_of, signatures_of
-from catena.tasks.parse.constituency.settings import METRICS, SpanModel, TreeModel
+from catena.tasks.parse.constituency.sequence_decode import SequenceParser
+from catena.tasks.parse.constituency.sequence_task import build_network
+from catena.tasks.parse.constituency.sequence_words import SourceWords
+from catena.tasks.parse.constituency.settings import METRICS, SequenceTreeModel, SpanModel, TreeModel
 from catena.tasks.parse.constituency.span_decode import Names
 from catena.tasks.parse.constituency.span_model import SpanParser, build_span_parser
 from catena.tasks.parse.constituency.span_task import load_names, parse_all
@@ -220,11 +224,43 @@ class SpanPredictor(TreePredictor):
         ]
 
 
+class SequencePredictor(TreePredictor):
+    """A network that writes trees."""
+
+    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "samples", "confidence", "scores"})
+
+    def __init__(self, config: ParseConfig, tokeniser: Tokeniser, parser: SequenceParser) -> None:
+        super().__init__(config, tokeniser)
+        self.parser = parser
+
+    def answer(
+        self, sentences: Sequence[Words], asking: Asking, given: Sequence[tuple[Given, ...]] | None
+    ) -> list[Parsed]:
+        return self.parser.parse(sentences, asking) if sentences else []
+
+    def describe(self, top: int) -> list[str]:
+        n = sum(p.numel() for p in self.parser.network.parameters())
+        labels = self.parser.symbols.labels
+        most = sorted(zip(labels.counts, labels.names, strict=True), reverse=True)[:top]
+        return [
+            f"a parser that writes trees, {self.parser.settings.network.kind}: {len(self.parser.words):,} words and "
+            f"classes, {len(labels)} labels, {len(self.parser.symbols.tags)} tags, {n:,} parameters",
+            "labels: " + ", ".join(f"{name} {count:,}" for count, name in most),
+        ]
+
+
 def load_predictor(folder: Path, device: torch.device) -> TreePredictor:
     """Read a trained parser from a run folder or a checkpoint folder."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(ParseConfig, checkpoint.folder / CONFIG)
     tokeniser = load_tokeniser(checkpoint.folder / TOKENISER)
+    if isinstance(config.model, SequenceTreeModel):
+        source, symbols = SourceWords.load(checkpoint.folder), TreeSymbols.load(checkpoint.folder)
+        network = build_network(config.model, source, symbols)
+        checkpoint.load_into(network)
+        return SequencePredictor(
+            config, tokeniser, SequenceParser(network.to(device).eval(), config.model, source, symbols)
+        )
     if not isinstance(config.model, SpanModel):
         return CountedPredictor(config, tokeniser, counted.load(config, checkpoint.folder))
     encoding = WordEncoding.load(config.model.words, checkpoint.folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,8 @@ from catena.data.examples import Tree
 from catena.metrics.brackets import CUTOFF, SCORES, bracket_measure, bracket_scores, label_table
 from catena.metrics.intervals import bootstrap_score_interval
 from catena.tasks.parse.constituency.trees import bracketing
+
+SAMPLES = 3
 
 
 def scores_of(right: Sequence[Tree], given: Sequence[Tree]) -> dict[str, float]:
@@ -42,3 +45,19 @@ def report_lines(right: Sequence[Tree], given: Sequence[Tree], notes: Sequence[s
     if failed:
         lines.append(f"not parsed: {len(failed):,} of {len(gold):,}, which got a flat tree; the first: {failed[0]}")
     return [*lines, *label_table(gold, own)]
+
+
+def sample_lines(right: Sequence[Tree], given: Sequence[Tree]) -> list[str]:
+    """A few sentences, and the brackets in which their two trees differ."""
+    lines = []
+    for i in np.linspace(0, len(right) - 1, min(SAMPLES, len(right))).astype(int):
+        gold, own = bracketing(right[i]), bracketing(given[i])
+        wrong = [*(Counter(own.spans) - Counter(gold.spans)), *(Counter(gold.spans) - Counter(own.spans))]
+        shown = " ".join(gold.words)
+        shown = shown if len(shown) <= 60 else shown[:57] + "…"
+        told = [
+            f"{'no ' * (span in own.spans)}{span[0]} over '{' '.join(gold.words[span[1] : span[2]])[:30]}'"
+            for span in wrong[:2]
+        ]
+        lines.append(f"{shown}  →  " + (f"✗ ({', '.join(told)})" if wrong else "✓"))
+    return lines

@@ -7,7 +7,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from catena.config import Config
+from catena.decoding.settings import BeamSettings
 from catena.encoders.settings import EncoderSettings, Probability, RecurrentSettings
+from catena.seq2seq.recurrent_settings import RecurrentSettings as RecurrentSequences
+from catena.seq2seq.settings import EncoderDecoderSettings
 from catena.tasks.words.settings import WordInput
 
 Decoding = Literal["auto", "recall", "best"]
@@ -20,8 +23,8 @@ class TreeModel(Config):
     """Keep functional tags and indices of labels: NP-SBJ-1 stays what it is, and is not read as NP."""
     decoding: Decoding = "auto"
     """The tree that is predicted: the one with the most brackets that can be expected to be right (recall; Goodman
-    1996), or the one that is best as a whole (best). auto is best for grammars that people wrote and for spans that
-    are trained by a margin, whose scores are no probabilities, and recall for others."""
+    1996), or the one that is best as a whole (best). auto is best for grammars that people wrote, for spans that are
+    trained by a margin, whose scores are no probabilities, and for seq2seq; and recall for others."""
     price: float = Field(0.4, ge=0, le=1)
     """With decoding = recall: the probability from which on a bracket is worth having. Lower favours recall, higher
     precision."""
@@ -104,7 +107,37 @@ class SpanModel(TreeModel):
         return self.decoding == "recall" or (self.decoding == "auto" and self.loss == "crf")
 
 
-KINDS = ("pcfg", "grammar", "span")
+class SequenceTreeModel(TreeModel):
+    """A network that reads the words and writes the tree as a row of brackets ("grammar as a foreign language", Vinyals
+    et al. 2015). Whatever it learns, what it writes is a tree over the words."""
+
+    kind: Literal["seq2seq"] = "seq2seq"
+    """The model."""
+    network: EncoderDecoderSettings = RecurrentSequences(d=256, d_embedding=128, n_layers=2, dropout=0.4)
+    """Any encoder-decoder: recurrent with attention, transformer, convolutional."""
+    search: BeamSettings = BeamSettings(width=5)
+    """How trees are searched for. Their length is limited by brackets, not by max_length."""
+    tags: bool = True
+    """Write the tag of each word at its place. If not, each leaf is written as XX, and words get no tags."""
+    rare: int = Field(1, ge=0)
+    """Words that occur so often or less in train are read as classes by their shape and suffix, and so are unknown
+    ones."""
+    unknown_dropout: float = Field(0.25, ge=0)
+    """In training a word that train holds n times is read as its class with the probability z / (z + n), where z is
+    this number; 0 for never."""
+    brackets: float = Field(1.5, gt=0)
+    """A tree has at most so many brackets for each word, and 10 more."""
+    most_opened: int = Field(12, ge=1)
+    """Brackets that may be opened in a row, which limits chains of them over the same words."""
+    draws: int = Field(50, ge=1)
+    """Trees that are drawn to estimate the probabilities of brackets, for decoding = recall and for --confidence."""
+
+    @property
+    def by_recall(self) -> bool:
+        return self.decoding == "recall"
+
+
+KINDS = ("pcfg", "grammar", "span", "seq2seq")
 """The kinds of model for phrase structure."""
 
 METRICS: dict[str, tuple[str, ...]] = dict.fromkeys(
@@ -120,6 +153,14 @@ SUGGESTED: dict[str, dict[str, Any]] = {
         "clip_norm": 5.0,
         "schedule": "plateau",
         "patience": 10,
-    }
+    },
+    "seq2seq": {
+        "optimizer": "adam",
+        "learning_rate": 0.001,
+        "clip_norm": 5.0,
+        "schedule": "plateau",
+        "max_epochs": 60,
+        "patience": 10,
+    },
 }
 """How each model likes to be trained, where the config does not say."""

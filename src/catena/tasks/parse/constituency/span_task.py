@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from catena.tasks.parse.constituency.answers import Parsed
 from catena.tasks.parse.constituency.constraints import Given
 from catena.tasks.parse.constituency.counted import CONFIG, TOKENISER, WHAT_NEXT
 from catena.tasks.parse.constituency.dataset import Treebank
-from catena.tasks.parse.constituency.scoring import scores_of
+from catena.tasks.parse.constituency.scoring import sample_lines, scores_of
 from catena.tasks.parse.constituency.settings import METRICS, SpanModel
 from catena.tasks.parse.constituency.span_decode import Names, SpanDecoder, Words
 from catena.tasks.parse.constituency.span_model import SpanParser
@@ -38,7 +37,7 @@ from catena.tasks.parse.constituency.span_trees import (
     log_probabilities,
     margin_losses,
 )
-from catena.tasks.parse.constituency.trees import bracketing, phrases_of, tags_of
+from catena.tasks.parse.constituency.trees import phrases_of, tags_of
 from catena.tasks.parse.settings import ParseConfig
 from catena.tasks.pretrained import free_from_the_top
 from catena.tasks.words.encoding import EncodedSentences, WordBatch, WordEncoding
@@ -49,7 +48,6 @@ from catena.training.task import EpochPlan, Evaluation, LossOutput
 CHAINS, TAGS, TOP = "phrases.json", "tags.json", "top.txt"
 SPANS_AT_ONCE = 400_000
 """Spans that are scored together when trees are predicted."""
-SAMPLES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +161,7 @@ class SpanTask(TestedTask):
 
     def evaluate(self) -> Evaluation:
         given = self._parsed(self.data.bank.dev)
-        return Evaluation(scores_of(self.data.bank.dev, given), self._samples(given))
+        return Evaluation(scores_of(self.data.bank.dev, given), sample_lines(self.data.bank.dev, given))
 
     def test_scores(self) -> dict[str, float]:
         test = self.data.bank.test
@@ -173,20 +171,6 @@ class SpanTask(TestedTask):
         words = [tree.words() for tree in trees]
         found = parse_all(self.parser, self.settings, self.data.encoding, words, self.data.names, self.device)
         return [parsed.tree for parsed in found]
-
-    def _samples(self, given: Sequence[Tree]) -> list[str]:
-        lines, dev = [], self.data.bank.dev
-        for i in np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int):
-            right, own = bracketing(dev[i]), bracketing(given[i])
-            wrong = [*(Counter(own.spans) - Counter(right.spans)), *(Counter(right.spans) - Counter(own.spans))]
-            shown = " ".join(right.words)
-            shown = shown if len(shown) <= 60 else shown[:57] + "…"
-            told = [
-                f"{'no ' * (span in own.spans)}{span[0]} over '{' '.join(right.words[span[1] : span[2]])[:30]}'"
-                for span in wrong[:2]
-            ]
-            lines.append(f"{shown}  →  " + (f"✗ ({', '.join(told)})" if wrong else "✓"))
-        return lines
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 

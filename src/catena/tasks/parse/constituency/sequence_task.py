@@ -1,0 +1,159 @@
+"""The parser that writes trees as sequences, as the training loop sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from catena.config import to_toml
+from catena.data.batches import BatchPlan, pad
+from catena.data.examples import Tree
+from catena.data.tokenise import build_tokeniser
+from catena.errors import DataError
+from catena.randomness import Randomness
+from catena.seq2seq.base import EncoderDecoder, Source
+from catena.seq2seq.build import build_encoder_decoder
+from catena.seq2seq.sides import Sides
+from catena.tasks.looped import PlannedEpoch, TestedTask
+from catena.tasks.parse.constituency.counted import CONFIG, TOKENISER, WHAT_NEXT
+from catena.tasks.parse.constituency.dataset import Treebank
+from catena.tasks.parse.constituency.linear import BEGIN, END, PAD, TreeSymbols
+from catena.tasks.parse.constituency.scoring import sample_lines, scores_of
+from catena.tasks.parse.constituency.sequence_decode import SequenceParser
+from catena.tasks.parse.constituency.sequence_words import SourceWords
+from catena.tasks.parse.constituency.settings import METRICS, SequenceTreeModel
+from catena.tasks.parse.settings import ParseConfig
+from catena.training.task import EpochPlan, Evaluation, LossOutput
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceData:
+    """A treebank in numbers: sentences and trees of train."""
+
+    bank: Treebank
+    words: SourceWords
+    symbols: TreeSymbols
+    sources: list[np.ndarray]
+    targets: list[np.ndarray]
+
+
+def encode(
+    config: ParseConfig, bank: Treebank, words: SourceWords | None = None, symbols: TreeSymbols | None = None
+) -> SequenceData:
+    """A treebank in the encoding of an old model, or in one of its own."""
+    assert isinstance(config.model, SequenceTreeModel)
+    words = words or SourceWords.count([tree.words() for tree in bank.train], config.model.rare)
+    symbols = symbols or TreeSymbols.count(bank.train, config.model.tags)
+    written = [(tree, symbols.written(tree)) for tree in bank.train]
+    kept = [(tree, ids) for tree, ids in written if ids is not None]
+    if len(kept) < len(written):
+        bank.lines.append(f"{len(written) - len(kept):,} trees have a label or tag that the old model does not know")
+    if not kept:
+        raise DataError("no tree is left that has only labels and tags of the old model: leave --from out")
+    targets = [np.array([*ids, END], np.int64) for _, ids in kept]
+    mean = sum(map(len, targets)) / sum(len(tree.words()) for tree, _ in kept)
+    bank.lines.append(
+        f"{len(symbols.labels)} labels, {len(symbols.tags)} tags, {len(words):,} words and classes; {mean:.2f} symbols "
+        f"of the tree for each word"
+    )
+    return SequenceData(bank, words, symbols, [words.ids(tree.words()) for tree, _ in kept], targets)
+
+
+def build_network(settings: SequenceTreeModel, words: SourceWords, symbols: TreeSymbols) -> EncoderDecoder:
+    """The network with fresh weights."""
+    counts = [1] * len(symbols)  # layers by frequency are for large vocabularies
+    sides = Sides(len(words), counts, BEGIN, END, forbidden=(PAD, BEGIN))
+    return build_encoder_decoder(settings.network, sides)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeBatch:
+    """Sentences and their trees; ``symbols`` counts those of the trees."""
+
+    source: Source
+    targets: Int[Tensor, "b t"]
+    lengths: Int[Tensor, " b"]
+    words: int
+    symbols: int
+
+
+class SequenceTask(TestedTask):
+    """A parser that writes trees, its data and its metric."""
+
+    what_next = WHAT_NEXT
+
+    def __init__(
+        self,
+        config: ParseConfig,
+        data: SequenceData,
+        network: EncoderDecoder,
+        device: torch.device,
+        randomness: Randomness,
+    ) -> None:
+        assert isinstance(config.model, SequenceTreeModel)
+        self.config, self.data, self.device, self.randomness = config, data, device, randomness
+        self.network = network.to(device)
+        self._parser = SequenceParser(network, config.model, data.words, data.symbols)
+        self._classes, self._shares = (x.to(device) for x in data.words.dropout(config.model.unknown_dropout))
+        self._lengths = np.array([len(ids) for ids in data.sources])
+
+    @property
+    def model(self) -> nn.Module:
+        return self.network
+
+    @property
+    def metric(self) -> str:
+        return self.config.training.metric or METRICS["seq2seq"][0]
+
+    @property
+    def higher_is_better(self) -> bool:
+        return self.metric != "crossing"
+
+    def epoch(self, number: int) -> EpochPlan:
+        generator = self.randomness.numpy("batches", number)
+        return PlannedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self._batch)
+
+    def _batch(self, rows: np.ndarray) -> TreeBatch:
+        ids, lengths = pad([self.data.sources[r] for r in rows.tolist()])
+        targets, target_lengths = pad([self.data.targets[r] for r in rows.tolist()])
+        words, symbols = int(lengths.sum()), int(target_lengths.sum())
+        source = Source(ids, lengths).to(self.device)
+        return TreeBatch(source, targets.to(self.device), target_lengths.to(self.device), words, symbols)
+
+    def loss(self, batch: TreeBatch) -> LossOutput:
+        ids = batch.source.ids
+        gone = torch.rand(ids.shape, device=ids.device) < self._shares[ids]
+        source = Source(torch.where(gone, self._classes[ids], ids), batch.source.lengths)
+        total = self.network.loss(source, batch.targets, batch.lengths)
+        return LossOutput(total, batch.symbols, batch.words)
+
+    def evaluate(self) -> Evaluation:
+        dev = self.data.bank.dev
+        given = self._parsed(dev)
+        return Evaluation(scores_of(dev, given), sample_lines(dev, given))
+
+    def test_scores(self) -> dict[str, float]:
+        test = self.data.bank.test
+        return scores_of(test, self._parsed(test)) if test else {}
+
+    def _parsed(self, trees: Sequence[Tree]) -> list[Tree]:
+        return [parsed.tree for parsed in self._parser.parse([tree.words() for tree in trees])]
+
+    def save(self, folder: Path) -> None:
+        (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
+        build_tokeniser(self.config.tokenizer).save(folder / TOKENISER)
+        self.data.words.save(folder)
+        self.data.symbols.save(folder)
+
+    def describe_batch(self, batch: TreeBatch) -> str:
+        b, t = batch.targets.shape
+        return f"{b} sentences, longest {batch.source.ids.shape[1] - 1} words, longest tree {t} symbols"
+
+    def summary(self) -> Sequence[str]:
+        return self.data.bank.lines
