@@ -16,6 +16,7 @@ from catena.config import Config, to_toml
 from catena.data.reading import Tally
 from catena.data.tokenise import load_tokeniser
 from catena.embeddings.table import build_embedding
+from catena.errors import ConfigError
 from catena.randomness import Randomness
 from catena.retrieval.dual import DualEncoder
 from catena.retrieval.mixing import fit_weights
@@ -109,6 +110,11 @@ class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
 
     def _mixed(self, settings: MixtureSettings, folders: list[Path], dev: list, fitting: Fitting) -> MixedRanker:
         rankers = [_ranker_of(folder) for folder in folders]
+        if not any(isinstance(ranker, Searcher) for ranker in rankers):
+            raise ConfigError(
+                f"model.runs = {list(settings.runs)} all write their responses, and a mixture chooses: name a "
+                f"run of kind dual, tfidf or bm25 among them"
+            )
         ranker = MixedRanker(rankers, settings.weights or [0.0] * len(rankers))
         if not settings.weights:
             questions = [question for group in dev for question in group]
@@ -130,12 +136,14 @@ class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
         command: Sequence[str] = (),
     ) -> Trained:
         trained = super().train(config, folder, reporter, start_from=start_from, overwrite=overwrite, command=command)
-        keep_index(trained.folder)
+        if not trained.interrupted:
+            keep_index(trained.folder)
         return trained
 
     def resume(self, folder: Path, reporter: Reporter) -> Trained:
         trained = super().resume(folder, reporter)
-        keep_index(trained.folder)
+        if not trained.interrupted:
+            keep_index(trained.folder)
         return trained
 
     def fit_to_time(self, config: Config) -> tuple[Config, list[str]]:

@@ -75,7 +75,7 @@ class Chat:
             search = self.search or self.model.config.evaluation.search
             generator = Randomness(self.seed).torch("chat", len(turns))
             found = self.model.written([context], search, generator, n)[0]
-            return [one for one in found if one.text.strip()]
+            return list({one.text: one for one in found if one.text.strip()}.values())
         said = {turn for turn, mine in zip(turns, own, strict=True) if mine}
         found = self.model.reply([context], Asking(nbest=n + len(said)))[0]
         if isinstance(self.model.ranker, TermRanker):
