@@ -19,6 +19,11 @@ from catena.tasks.table import TASKS, Entry, task_of_config, task_of_file
 
 ABOUT = "Train a model. Without a task, the format of the first file decides which."
 USAGE = "catena train [TASK] FILES… [--flags]"
+PAIRS = {
+    "translate": ("transduce", "sentences", "strings of characters"),
+    "transduce": ("translate", "words", "sentences"),
+}
+"""Tasks that a file of pairs may be for: the other one, and what each takes pairs for."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,10 @@ def run(argv: Sequence[str]) -> int:
 
     from catena.cli.training import Plan, carry_out  # torch is imported from here on
 
-    chosen: list[str] = []
+    chosen = _told(entry, argv)
     if flags.time is not None and "model" not in data:
-        fitted, chosen = entry.open().fit_to_time(config)
+        fitted, why = entry.open().fit_to_time(config)
+        chosen += why
         config = parse(schema, {**data, "model": fitted.model.model_dump()}, source=source)
     plan = Plan(
         entry,
@@ -79,6 +85,14 @@ def run(argv: Sequence[str]) -> int:
         chosen=tuple(chosen),
     )
     return carry_out(plan)
+
+
+def _told(entry: Entry, words: Sequence[str]) -> list[str]:
+    """A word on a choice that a person may not expect: pairs are translated or transduced."""
+    if entry.name in words or entry.name not in PAIRS or _value_of(words, "-c", "--config", "--from") is not None:
+        return []
+    other, these, those = PAIRS[entry.name]
+    return [f"task: {entry.name}, for these are pairs of {these}; 'catena train {other} …' takes them for {those}"]
 
 
 def _with_files_and_time(

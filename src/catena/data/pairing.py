@@ -1,4 +1,4 @@
-"""Where two files that should match line by line come apart.
+"""Pairs of texts: whether they are sentences, and where two files that should match line by line come apart.
 
 Lines that belong together are of like length. If the longer file has d lines too many, which stand together after line
 p, then its lines behind them belong to those d lines before: the p that leaves the lengths most alike is the likely
@@ -7,9 +7,35 @@ place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
+import regex
+
+from catena.data.files import open_text
+
+SENTENCE = 3.0
+"""Words of a text, on average, from which on pairs are sentences rather than words."""
+SAMPLE = 500
+"""Lines that are looked at."""
+_NO_BLANKS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
+
+
+def are_sentences(path: Path, encoding: str | None = None) -> bool:
+    """Whether both columns of a file of pairs hold sentences, by the mean number of words.
+
+    Of scripts without blanks two characters count as a word.
+    """
+    with open_text(path, encoding) as lines:
+        rows = [line.split("\t") for _, line in islice(lines, SAMPLE) if line.count("\t") == 1]
+    return bool(rows) and min(_mean_words(row[side] for row in rows) for side in (0, 1)) >= SENTENCE
+
+
+def _mean_words(texts: Iterable[str]) -> float:
+    counted = [max(len(text.split()), len(_NO_BLANKS.findall(text)) / 2) for text in texts]
+    return float(np.mean(counted))
 
 
 def likely_break(shorter: Sequence[int], longer: Sequence[int]) -> int:

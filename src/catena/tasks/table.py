@@ -143,12 +143,15 @@ TASKS.register("converse")(
 
 
 def task_of_file(path: Path, encoding: str | None = None) -> Entry:
-    """The task that a data file is for, by its format."""
+    """The task that a data file is for, by its format; pairs of sentences are translated, pairs of words transduced."""
+    from catena.data.pairing import are_sentences
     from catena.data.recognise import UNKNOWN, recognise
 
     found = recognise(path, encoding)
     if found.format == UNKNOWN:
         raise FormatError(f"the format of {path} is not known: {found.why}")
+    if found.format == "parallel" and are_sentences(path, encoding):
+        return TASKS["translate"]
     for name in TASKS:
         if found.format in TASKS[name].formats:
             return TASKS[name]

@@ -1,0 +1,120 @@
+"""The verbs on translators: two files or two columns, aliases of flags, ensembles, targets of their own, pictures."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from catena.cli.main import main
+from tests.tasks.translate.toy import sentences, write_files
+
+NETWORK = ["--model", "recurrent", "--cell", "gru", "--model.d", "16", "--d-embedding", "16", "--threads", "1"]
+SMALL = ["--tokenizer", "words", "--min-count", "1", *NETWORK]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files, and a run that was trained on two of them from another folder."""
+    folder = write_files(tmp_path_factory.mktemp("translate"))
+    with pytest.MonkeyPatch.context() as here:
+        here.chdir(folder)
+        files = ["--source", "train.en", "--target", "train.de", "--dev-source", "dev.en", "--dev-target", "dev.de"]
+        more = ["--batch-size", "400", "--max-epochs", "1", "--sentences", "5", "-o", "run", "-q"]
+        assert main(["train", "translate", *files, *SMALL, *more]) == 0
+    return folder
+
+
+def says(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
+    assert main([str(word) for word in words]) == code
+    found = capsys.readouterr()
+    return found.out if code == 0 else found.err
+
+
+def feed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text.encode()), isatty=lambda: False))
+
+
+def test_files_are_kept_with_their_whole_paths(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (folder / "run" / "config.toml").read_text(encoding="utf-8")
+    assert str(folder / "train.en") in text
+    assert str(folder / "dev.de") in text
+    assert main(["resume", str(folder / "run"), "-q"]) == 0
+
+
+def test_standard_input_is_translated_line_by_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(monkeypatch, "The dog.\n\nA cat.\n")
+    lines = says(capsys, "predict", folder / "run").split("\n")
+    assert len(lines) == 4
+    assert lines[1] == lines[3] == ""
+
+
+def test_the_usual_names_of_flags_will_do(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    for names in (("--nbest", "--scores", "--alignment"), ("--n-best", "--return-scores", "--return_attention")):
+        feed(monkeypatch, "The dog sees a man.\n")
+        words = ["--beam-size", "3", "--length-penalty", "0.5", names[0], "2", *names[1:]]
+        asked.append(says(capsys, "predict", folder / "run", *words))
+    assert asked[0] == asked[1]
+    assert [line.count("\t") for line in asked[0].splitlines()] == [3, 3]
+    feed(monkeypatch, "The dog.\n")
+    row = json.loads(says(capsys, "predict", folder / "run", "--format", "jsonl", "--return-attention"))
+    assert "attention" in row["translations"][0]
+    assert "--beam-size must be at least 1" in says(capsys, "predict", folder / "run", "--beam-size", "0", code=2)
+    assert "did you mean --beam-size" in says(capsys, "predict", folder / "run", "--beam-sise", "2", code=2)
+
+
+def test_runs_are_scored_compared_and_joined(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, dev = folder / "run", (folder / "dev.en", "--target", folder / "dev.de")
+    report = json.loads(says(capsys, "evaluate", run, *dev, "--format", "json", "--beam-size", "2"))
+    assert {"bleu", "bleu_lowercase", "chrf", "ter", "perplexity"} <= report["scores"].keys()
+    assert report["signatures"]["bleu"].startswith("BLEU|nrefs:1|")
+    assert "bleu " in says(capsys, "evaluate", run, folder / "dev.tsv", "--ensemble", run)
+    assert "paired-bootstrap" in says(capsys, "compare", run, run, *dev, "--metric", "chrf", "--samples", "50")
+    feeble = says(capsys, "evaluate", run, folder / "dev.en", code=1)
+    assert "is no file of pairs" in feeble
+    lines = says(capsys, "predict", run, folder / "dev.en", "--ensemble", run, run).splitlines()
+    assert len(lines) == 30
+
+
+def test_alignments_are_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = folder / "x.svg"
+    assert says(capsys, "draw", folder / "run", "The dog.", "-o", out, "--layer", "1", "--head", "1").strip() == str(
+        out
+    )
+    assert "<svg" in out.read_text(encoding="utf-8")
+    assert "--head must be from 1 to 1" in says(capsys, "draw", folder / "run", "The dog.", "--head", "2", code=1)
+    assert "dog" in says(capsys, "draw", folder / "run", "The dog.").splitlines()[0]
+
+
+def test_pairs_of_sentences_are_translated_if_no_task_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    quick = ["--max-steps", "1", "--sentences", "0", "--batch-size", "400"]
+    said = says(capsys, "train", folder / "all.tsv", *SMALL, *quick, "-o", tmp_path / "run")
+    assert said.startswith("task: translate, for these are pairs of sentences; 'catena train transduce …'")
+    words = tmp_path / "words.tsv"
+    words.write_text("".join(f"{x.split()[1]}{i}\t{y.split()[1]}{i}\n" for i, (x, y) in enumerate(sentences()[:60])))
+    said = says(capsys, "train", words, "--model.order", "2", "-o", tmp_path / "other")
+    assert said.startswith("task: transduce, for these are pairs of words; 'catena train translate …' takes them for")
+
+
+def test_a_file_of_targets_is_refused_where_no_task_reads_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"word{i}\tw{i}\n" for i in range(30)))
+    says(capsys, "train", "transduce", pairs, "--model", "baseline", "-o", tmp_path / "run", "-q")
+    said = says(capsys, "evaluate", tmp_path / "run", pairs, "--target", pairs, code=2)
+    assert "is for tasks whose right answers are a file of their own" in said
+    said = says(capsys, "predict", tmp_path / "run", pairs, "--ensemble", tmp_path / "run", code=1)
+    assert "cannot be joined with other models: leave --ensemble out" in said
+    said = says(capsys, "evaluate", tmp_path / "run", pairs, "--beam-size", "2", code=1)
+    assert "cannot be asked for --beam-size" in said
