@@ -59,6 +59,8 @@ knight N AY1 T
 light L AY1 T
 bright B R AY1 T
 delight D IH0 L AY1 T
+daylight D EY1 L AY2 T
+midnight M IH1 D N AY2 T
 rain R EY1 N
 again AH0 G EH1 N
 pain P EY1 N
@@ -78,6 +80,7 @@ asleep AH0 S L IY1 P
 """
 LINES = [
     "the water and the sea", "we go upon the tender shore", "in lonely rain we sleep", "we sing away the night",
+    "midnight and daylight and the light",
     "the tree above the sea is free", "yesterday we keep the light", "a desperate day in gray delay",
     "the wind and rain", "we roam the foam before the day", "the knight is kind and blind behind",
     "and more and more we sing",
@@ -220,6 +223,13 @@ class TestForm:
         seeds = {poet.write("couplet", "sea", seed).lines for seed in range(6)}
         assert len(seeds) > 1
         assert poet.write("couplet", "sea", 3) == poet.write("couplet", "sea", 3)
+
+    def test_a_word_whose_stress_does_not_fit_ends_no_line(self, model: LmPredictor, dictionary: Dictionary) -> None:
+        poet = Poet(model, dictionary)
+        for seed in range(30):
+            assert not {"daylight", "midnight"} & set(poet.rhymes(form_of("couplet"), None, seed)["a"])
+        ends = [set(poet.rhymes(form_of("1010a/1010a"), None, seed)["a"]) for seed in range(30)]
+        assert any("daylight" in words for words in ends)
 
     def test_rare_words_and_pairs_of_words_come_once(self, model: LmPredictor, dictionary: Dictionary) -> None:
         poem = Poet(model, dictionary, width=8).write("quatrain-abab", seed=1)

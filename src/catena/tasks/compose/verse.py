@@ -22,7 +22,7 @@ from catena.decoding.constrained import Constrained
 from catena.decoding.hypothesis import Hypothesis
 from catena.decoding.repeats import NoRepeat, Written
 from catena.decoding.stepper import Stepper
-from catena.decoding.verse import Line, Verse
+from catena.decoding.verse import ANY, Line, Verse
 from catena.decoding.without import Without
 from catena.errors import ConfigError, DataError, ImpossibleError
 from catena.registry import did_you_mean
@@ -47,6 +47,9 @@ FORMS = {
     "couplet": _iambic("aa"),
 }
 """Names for common forms, all in iambic pentameter: 0 is a weak syllable, 1 a strong one."""
+
+Rhyme = tuple[str, ...]
+"""The sounds that a rhyme has in common."""
 
 COMMON = 50
 """So many of the most frequent words, at most a tenth of all, may stand in a poem more than once."""
@@ -175,26 +178,38 @@ class Poet:
 
     def rhymes(self, stanzas: Sequence[Sequence[Line]], topic: str | None, seed: int) -> dict[str, list[str]]:
         """Words for each letter of a form, of a rhyme of its own, the nearest to the topic first."""
-        wanted: dict[str, int] = {}
+        letters: dict[str, list[str]] = {}
         for line in (line for stanza in stanzas for line in stanza if line.rhyme):
-            wanted[line.rhyme] = wanted.get(line.rhyme, 0) + 1
-        classes = self._classes(self.nearness(topic))
-        rng, chosen = np.random.default_rng(seed), dict[str, list[str]]()
-        free = dict(classes)
-        for letter, n in sorted(wanted.items(), key=lambda pair: (-pair[1], pair[0])):
-            usable = {rhyme: words for rhyme, words in free.items() if len(words) >= n}
+            letters.setdefault(line.rhyme, []).append(line.metre)
+        free, chosen = self._classes(self.nearness(topic)), dict[str, list[str]]()
+        rng = np.random.default_rng(seed)
+        for letter, metres in sorted(letters.items(), key=lambda pair: (-len(pair[1]), pair[0])):
+            n, usable = len(metres), dict[Rhyme, list[tuple[str, float]]]()
+            for rhyme, words in free.items():
+                fitting = [pair for pair in words if all(self._ends(pair[0], metre) for metre in set(metres))]
+                if len(fitting) >= n:
+                    usable[rhyme] = fitting
             if not usable:
                 raise ImpossibleError(
                     f"no rhyme is left that has {n} words for the lines {letter!r}: take a model or vectors with more "
                     f"words, or a form with fewer rhymes"
                 )
-            rhyme = _drawn(usable, n, CHOICE * len(wanted), rng)
-            chosen[letter] = [word for word, _ in free.pop(rhyme)[: n + SPARE]]
+            rhyme = _drawn(usable, n, CHOICE * len(letters), rng)
+            del free[rhyme]
+            chosen[letter] = [word for word, _ in usable[rhyme][: n + SPARE]]
         return chosen
 
-    def _classes(self, nearness: Mapping[str, float]) -> dict[tuple[str, ...], list[tuple[str, float]]]:
+    def _ends(self, word: str, metre: str) -> bool:
+        """Whether a word may end a line."""
+        return any(
+            len(signs) <= len(metre)
+            and all(a == b or ANY in (a, b) for a, b in zip(reversed(signs), reversed(metre), strict=False))
+            for signs in self.dictionary.metres(word)
+        )
+
+    def _classes(self, nearness: Mapping[str, float]) -> dict[Rhyme, list[tuple[str, float]]]:
         """Words by rhyme, the nearest first; of words that sound alike, the nearest alone."""
-        found: dict[tuple[str, ...], list[tuple[str, float]]] = {}
+        found: dict[Rhyme, list[tuple[str, float]]] = {}
         sounds: set[tuple[str, ...]] = set()
         for word, near in sorted(nearness.items(), key=lambda pair: (-pair[1], pair[0])):
             rhyme = self.dictionary.rhyme(word)
@@ -278,9 +293,7 @@ def _is_word(symbol: str) -> bool:
     return symbol.replace("-", "").isalpha() and (len(symbol) > 1 or symbol.lower() in ("a", "i", "o"))
 
 
-def _drawn(
-    usable: Mapping[tuple[str, ...], Sequence[tuple[str, float]]], n: int, choice: int, rng: np.random.Generator
-) -> tuple[str, ...]:
+def _drawn(usable: Mapping[Rhyme, Sequence[tuple[str, float]]], n: int, choice: int, rng: np.random.Generator) -> Rhyme:
     """One of the rhymes whose ``n`` nearest words are nearest in the mean; nearer ones are likelier."""
     near = {rhyme: float(np.mean([score for _, score in words[:n]])) for rhyme, words in usable.items()}
     best = sorted(near, key=lambda rhyme: (-near[rhyme], rhyme))[:choice]
