@@ -93,14 +93,16 @@ class CrossAttention(nn.Module):
         """Look with each query at its row's source; ``places`` says how many steps came before each."""
         queries = self._heads(self.query, query)
         pairs = zip(self.scores, queries, keys.keys, strict=True)
-        scores = torch.stack([cast(Score, score).compare(q, k) for score, q, k in pairs], dim=1)  # b h t s
+        each = [cast(Score, score).compare(q, k) for score, q, k in pairs]
+        scores = each[0].unsqueeze(1) if self.n_heads == 1 else torch.stack(each, dim=1)  # b h t s
         weights, log_prob = self.focus(scores, keys.mask, query, places)
         if self.apart:
             values = keys.values[0]
             return Looked(values[:, None].expand(-1, query.shape[1], -1, -1), weights, log_prob)
+        if self.output is None:
+            return Looked(weights.squeeze(1) @ keys.values[0], weights, log_prob)
         found = [weights[:, i] @ values for i, values in enumerate(keys.values)]
-        context = found[0] if self.output is None else self.output(torch.cat(found, dim=-1))
-        return Looked(context, weights, log_prob)
+        return Looked(self.output(torch.cat(found, dim=-1)), weights, log_prob)
 
     def _heads(self, layer: nn.Linear | None, x: Float[Tensor, "b n d"]) -> tuple[Tensor, ...]:
         return (x,) if layer is None else layer(x).split(self.d_head, dim=-1)

@@ -207,7 +207,7 @@ class Luong(Decoder):
         for at_step in projected:
             y, layers = self.stack.step(torch.addmm(at_step, fed, of_fed), layers)
             found.append(look(y[:, None], steps[:, None]))
-            fed = self.read_out(found[-1].context[:, 0], y)
+            fed = self.read_out(found[-1].context.squeeze(1), y)
             vectors.append(fed)
             steps = steps + 1
         return Decoded(torch.stack(vectors, dim=1), joined_steps(found), DecoderState(layers, fed, steps))
@@ -232,7 +232,7 @@ class Bahdanau(Decoder):
         layers, steps, vectors, found = state.layers, state.steps, [], []
         for at_step in projected:
             found.append(look(layers[-1][0][:, None], steps[:, None]))
-            y, layers = self.stack.step(torch.addmm(at_step, found[-1].context[:, 0], of_context), layers)
+            y, layers = self.stack.step(torch.addmm(at_step, found[-1].context.squeeze(1), of_context), layers)
             vectors.append(y)
             steps = steps + 1
         looked = joined_steps(found)
@@ -257,7 +257,7 @@ class Gnmt(Decoder):
         lowest, low, steps, below, found = self.stack[0], state.layers[0], state.steps, [], []
         for at_step in projected:
             found.append(look(low[0][:, None], steps[:, None]))
-            low = lowest.step(torch.addmm(at_step, found[-1].context[:, 0], of_context), low, lowest.weight_h)
+            low = lowest.step(torch.addmm(at_step, found[-1].context.squeeze(1), of_context), low, lowest.weight_h)
             below.append(low[0])
             steps = steps + 1
         looked = joined_steps(found)
