@@ -140,3 +140,27 @@ def test_copying_is_learnt_to_the_last_symbol() -> None:
     found = greedy(stepper, stepper.start(100), 10)
     written = [(*row[0].ids, 3) if row[0].finished else row[0].ids for row in found]
     assert written == [tuple(row[:length].tolist()) for row, length in zip(targets, lengths, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cell": "gru"},
+        {"order": "bahdanau"},
+        {"order": "gnmt", "n_layers": 2},
+        {"attention_kind": "marginal", "input_feeding": False},
+        {"attention_kind": "local_predictive", "cell": "gru"},
+    ],
+    ids=str,
+)
+def test_mixed_precision_is_near_the_full_one(options: dict[str, Any]) -> None:
+    model = maker(options)().float()
+    source, targets = Source(*padded(SOURCES)), padded(TARGETS)
+    wanted = model.loss(source, *targets)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model.loss(source, *targets)
+        stepper = model.stepper(source)
+        stepper.log_probs(stepper.advance(stepper.start(2), torch.tensor([4, 5])))
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(wanted.item(), rel=0.03)

@@ -76,7 +76,7 @@ class FusedRecurrence(Recurrence):
             past = F.linear(h, weight_h, cast(Tensor, self.network.bias_hh_l0))
             r, z = torch.sigmoid(projected[:, : 2 * d] + past[:, : 2 * d]).chunk(2, dim=1)
             new = torch.tanh(torch.addcmul(projected[:, 2 * d :], r, past[:, 2 * d :]))
-            return (torch.lerp(new, h, z),)
+            return (new + z * (h - new),)  # lerp refuses two precisions, which mixed ones bring
         gates = torch.addmm(projected, h, weight_h.t())
         if self.name == "lstm":
             i, f, _, o = torch.sigmoid(gates).chunk(4, dim=1)

@@ -56,7 +56,7 @@ def marginal_log_prob(
     """log p(target) of each row, summed over the positions by their weights."""
     may = weights > 0
     found = output.log_prob(vectors[may], targets[:, None].expand_as(may)[may])
-    at_each = vectors.new_full(may.shape, NEVER).masked_scatter(may, found)
+    at_each = found.new_full(may.shape, NEVER).masked_scatter(may, found)
     return log_sum_exp(at_each + safe_log(weights), dim=1)
 
 
