@@ -72,3 +72,12 @@ def test_all_beginnings_are_told_at_once_and_after_the_end_comes_the_end(rule: s
 def test_an_unknown_rule_is_named() -> None:
     with pytest.raises(UnknownNameError, match="rule of pointing"):
         allowed("spiral", torch.zeros(1, 0, dtype=torch.int64), torch.ones(1, 2, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(
+    "before", [[0, 1, 2, 0, 1, 3, 0], [0, 1, 2, 3, 1, 0, 1], [0, 1, 2, 0, 1, 3, 0, 2, 3], [3, 2, 1]]
+)
+def test_no_triple_is_begun_that_was_finished_in_every_way(before: list[int]) -> None:
+    ids = torch.tensor([[j + 1 for j in before]])
+    may = allowed("triples", ids, torch.ones(1, 4, dtype=torch.bool))[0, -1]
+    assert {None if k == END else k - 1 for k in may.nonzero()[:, 0].tolist()} == possible("triples", before, 4)
