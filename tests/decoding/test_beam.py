@@ -23,6 +23,7 @@ from catena.decoding.stepper import Attentive, Stepper
 from catena.decoding.table import TableStepper
 from catena.decoding.without import Without
 from catena.errors import ConfigError
+from catena.numerics import NEVER
 from tests.decoding.models import as_model, random_table
 from tests.oracle.search import all_sequences, beam_by_hand, gnmt
 
@@ -188,6 +189,33 @@ def test_states_stay_with_their_rows() -> None:
         together = beam(table, state, 3, 4, n_best=3)
         alone = [beam(table, table.select(state, torch.tensor([i])), 3, 4, n_best=3)[0] for i in range(4)]
         assert together == alone
+
+
+class Counting(TableStepper):
+    """Notes with how many rows it steps."""
+
+    def advance(self, state: Any, ids: Tensor) -> Any:
+        self.__dict__.setdefault("rows", []).append(len(ids))
+        return super().advance(state, ids)
+
+
+@pytest.mark.parametrize("width", [None, 2])
+def test_rows_that_are_done_leave_the_batch(width: int | None) -> None:
+    v = 7
+    table = torch.full((v + 1, v), NEVER, dtype=torch.float64)
+    table[range(1, v), range(v - 1)] = 0.0  # counts down to 0, which is the end
+    table[0, 0] = table[v, v - 1] = 0.0
+    stepper = Counting(table, 0)
+    prompts = [5, 1, 3, 6]
+    state = stepper.extend(stepper.start(4), torch.tensor(prompts)[:, None], torch.ones(4, dtype=torch.long))
+    stepper.__dict__["rows"] = []
+    found = greedy(stepper, state, 9) if width is None else beam(stepper, state, width, 9)
+    assert [hypotheses[0].ids for hypotheses in found] == [tuple(range(n - 1, 0, -1)) for n in prompts]
+    assert all(hypotheses[0].finished for hypotheses in found)
+    if width is None:
+        assert stepper.__dict__["rows"] == [3, 3, 2, 2, 1]
+    else:
+        assert stepper.__dict__["rows"] == [3 * 2, 3 * 2, 2 * 2, 2 * 2, 1 * 2]
 
 
 def test_what_ends_takes_no_place_from_what_goes_on() -> None:

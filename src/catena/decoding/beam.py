@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from catena.decoding.coverage import Coverage
@@ -111,10 +111,11 @@ def likeliest(
 
 
 def search(stepper: Stepper[Any], state: Any, pick: Pick, max_length: int, min_length: int, ranking: Ranking) -> Found:
-    """The loop of all beams, which differ in what they ``pick``."""
+    """The loop of all beams, which differ in what they ``pick``. Rows that are done leave the batch."""
     check_lengths(min_length, max_length)
     log_probs = stepper.log_probs(state)
     b, device = len(log_probs), log_probs.device
+    here = torch.arange(b, device=device)  # the rows that are still searched
     live = torch.zeros(b, 1, dtype=torch.float64, device=device)
     best = torch.full((b, ranking.n_best), NEVER, dtype=torch.float64, device=device)
     n_finished = torch.zeros(b, dtype=torch.int64, device=device)
@@ -125,25 +126,36 @@ def search(stepper: Stepper[Any], state: Any, pick: Pick, max_length: int, min_l
     for t in range(max_length):
         k = live.shape[1]
         log_probs = without(log_probs, stepper.end) if t < min_length else log_probs
-        picked = pick(log_probs.reshape(b, k, log_probs.shape[1]), live)
+        picked = pick(log_probs.reshape(len(here), k, log_probs.shape[1]), live)
         scores = picked.ended / norms[t]
         if covered:
-            scores = scores + covered.step(state).view(b, k).gather(1, picked.ended_parents)
-        endings.append(Endings(scores, picked.ended, picked.ended_parents))
-        tree.grow(picked.parents, picked.ids)
+            scores = scores + covered.step(state).view(len(here), k).gather(1, picked.ended_parents)
+        ended = (scores, NEVER), (picked.ended, NEVER), (picked.ended_parents, 0)
+        endings.append(Endings(*(_at(here, x, b, nothing) for x, nothing in ended)))
+        tree.grow(_at(here, picked.parents, b, 0), _at(here, picked.ids, b, 0))
         best = torch.cat((best, scores), dim=1).topk(ranking.n_best, dim=1).values
         n_finished = n_finished + (scores > NEVER).sum(dim=1)
         within_reach = picked.live.amax(dim=1) / largest[t]
         done = ranking.stop(Progress(n_finished, best[:, -1], within_reach))
         live = picked.live.masked_fill(done[:, None], NEVER)
-        if t + 1 == max_length or not (live > NEVER).any():
+        going = (live > NEVER).any(dim=1)
+        n_going = int(going.sum())
+        if t + 1 == max_length or not n_going:
             break
-        rows = flat_rows(picked.parents, k)
-        state = stepper.advance(stepper.select(state, rows), picked.ids.flatten())
+        rows, ids = flat_rows(picked.parents, k), picked.ids
+        if n_going < len(here):
+            rows, ids = rows.view(ids.shape)[going].flatten(), ids[going]
+            here, live, best, n_finished = here[going], live[going], best[going], n_finished[going]
+        state = stepper.advance(stepper.select(state, rows), ids.flatten())
         log_probs = stepper.log_probs(state)
         if covered:
             covered.select(rows)
-    return _ranked(tree, endings, live, ranking)
+    return _ranked(tree, endings, _at(here, live, b, NEVER), ranking)
+
+
+def _at(here: Int[Tensor, " c"], x: Shaped[Tensor, "c k"], b: int, nothing: int | float) -> Shaped[Tensor, "b k"]:
+    """What some rows have at their places among all, and nothing elsewhere."""
+    return x if len(here) == b else x.new_full((b, x.shape[1]), nothing).index_copy(0, here, x)
 
 
 class Endings(NamedTuple):

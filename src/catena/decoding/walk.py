@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.decoding.hypothesis import Found, Hypothesis
@@ -17,6 +17,9 @@ from catena.numerics import NEVER
 
 Choice = Callable[[Float[Tensor, "n v"]], tuple[Int[Tensor, " n"], Float[Tensor, " n"]]]
 """From log-probabilities to an id in each row, and the log-probability it was chosen with."""
+
+LEAVING = 0.8
+"""The share of its rows below which a batch is made smaller."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,13 @@ class Step:
 
 
 def walk(
-    stepper: Stepper[Any], state: Any, choose: Choice, max_length: int, min_length: int = 0, copies: int = 1
+    stepper: Stepper[Any],
+    state: Any,
+    choose: Choice,
+    max_length: int,
+    min_length: int = 0,
+    copies: int = 1,
+    leaving: bool = False,
 ) -> Iterator[Step]:
     """The steps of a walk from the prefixes of ``state``, each as soon as it is taken.
 
@@ -42,6 +51,7 @@ def walk(
     Args:
         min_length: the end is not chosen before so many ids are written.
         copies: how often each row walks, next to each other in the batch.
+        leaving: let rows that have stopped leave the batch; not for choices that draw, row by row, from one generator.
     """
     check_lengths(min_length, max_length)
     if max_length == 0:
@@ -52,9 +62,13 @@ def walk(
         state, log_probs = stepper.select(state, rows), log_probs[rows]
     running, everyone = torch.ones_like(rows, dtype=torch.bool), True
     nobody = ~running
+    here: Tensor | None = None  # the rows that still walk, once some have left
     for t in range(max_length):
         ids, scores = choose(without(log_probs, stepper.end) if t < min_length else log_probs)
         chosen, is_end = log_probs.gather(1, ids[:, None])[:, 0], ids == stepper.end
+        if here is not None:
+            ids, scores, chosen = (_at(here, x, len(rows), stepper.end) for x in (ids, scores, chosen))
+            is_end = ids == stepper.end
         possible = scores > NEVER
         everyone = everyone and bool((possible & ~is_end).all())
         if everyone:  # nothing to mask, as in most steps
@@ -64,10 +78,20 @@ def walk(
             ids = ids.where(running, stepper.end)
             yield Step(ids, chosen.where(running, 0), scores.where(running, 0), running & ~is_end, running & is_end)
             running = running & ~is_end
-        if t + 1 == max_length or not (everyone or running.any()):
+        n = len(rows) if everyone else int(running.sum())
+        if t + 1 == max_length or not n:
             return
-        state = stepper.advance(state, ids)
+        if leaving and n <= LEAVING * (len(rows) if here is None else len(here)):
+            after = running.nonzero()[:, 0]
+            state = stepper.select(state, after if here is None else torch.searchsorted(here, after))
+            here = after
+        state = stepper.advance(state, ids if here is None else ids[here])
         log_probs = stepper.log_probs(state)
+
+
+def _at(here: Int[Tensor, " c"], x: Shaped[Tensor, " c"], n: int, nothing: int | float) -> Shaped[Tensor, " n"]:
+    """What some rows have at their places among all, and nothing elsewhere."""
+    return x.new_full((n,), nothing).index_copy(0, here, x)
 
 
 def collected(steps: Iterable[Step], n: int, copies: int = 1) -> Found:

@@ -59,7 +59,6 @@ class Weights(NamedTuple):
 class Make(NamedTuple):
     """What the layers have in common."""
 
-    n_heads: int
     norm_first: bool
     activation: str
 
@@ -68,7 +67,7 @@ class Source(NamedTuple):
     """What the rows look at: keys and values, and the places of each row's among them."""
 
     data: np.ndarray
-    """``l 2 m d``: of all positions of all sources"""
+    """``l 2 m h d_head``: of all positions of all sources"""
     first: np.ndarray
     """the first position of each row's source"""
     sizes: np.ndarray
@@ -90,14 +89,14 @@ def step(
     of each row's entries.
 
     Args:
-        pool: keys and values of all entries, ``l 2 m d``.
+        pool: keys and values of all entries, ``l 2 m h d_head``.
         entries: where those of each row lie, ``n t``.
         begins: the first of ``t`` that is real in each row.
         turns: sines and cosines of rotary positions, ``n d_head``; no rows where there are none.
         asked: takes the queries of the last layer to the source, ``n d``.
     """
     n = len(x)
-    counts = np.array([make.n_heads, make.norm_first, ACTIVATIONS.index(make.activation)])
+    counts = np.array([make.norm_first, ACTIVATIONS.index(make.activation)])
     n_weights = sum(w.size for w in weights[:12:2])
 
     def run(low: int, high: int) -> None:
@@ -109,7 +108,7 @@ def step(
 
 
 @compiled(
-    "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "4", "i2", "i1", "4", "i1", "i1",
+    "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "f5", "i2", "i1", "f5", "i1", "i1",
     "2", "2", "i1", "i", "i", fastmath=SUMS
 )  # fmt: skip
 def _step(
@@ -119,7 +118,7 @@ def _step(
     low: Any, high: Any,
 ) -> None:  # fmt: skip
     """The rows from ``low`` to ``high`` alone."""
-    n_heads, pre, activation = counts[0], counts[1] == 1, counts[2]
+    pre, activation, d_head = counts[0] == 1, counts[1], pool.shape[4]
     n, d, n_layers, used = high - low, x.shape[1], heads.shape[0], entries.shape[1]
     longest = used
     for r in range(low, high):
@@ -129,7 +128,7 @@ def _step(
     added = np.empty((n, output_bias.shape[1]), np.float32)
     fed = np.empty((n, rise_bias.shape[1]), np.float32)
     tail = np.empty((2, rise_bias.shape[1]), np.float32)
-    scores = np.empty((2, n_heads, longest), np.float32)
+    scores = np.empty((2, longest), np.float32)
     places = np.empty(longest, np.int64)
     here = x[low:high]
     for layer in range(n_layers):
@@ -143,11 +142,11 @@ def _step(
         for r in range(n):
             entry = entries[low + r, used - 1]
             for j in range(d):
-                keys[entry, j] = projected[r, d + j]
-                values[entry, j] = projected[r, 2 * d + j]
+                keys[entry, j // d_head, j % d_head] = projected[r, d + j]
+                values[entry, j // d_head, j % d_head] = projected[r, 2 * d + j]
         for r in range(n):
             begin = begins[low + r]
-            _look(projected[r], keys, values, entries[low + r, begin:], n_heads, scores, looked[r])
+            _look(projected[r], keys, values, entries[low + r, begin:], scores, looked[r])
         map_rows(looked, output[layer], output_bias[layer], added)
         _leave(added, here, pre, norm[0], norm[1], eps[layer, 0], seen)
 
@@ -157,7 +156,7 @@ def _step(
             size = sizes[low + r]
             for s in range(size):
                 places[s] = first[low + r] + s
-            _look(added[r], source[layer, 0], source[layer, 1], places[:size], n_heads, scores, looked[r])
+            _look(added[r], source[layer, 0], source[layer, 1], places[:size], scores, looked[r])
             if layer == n_layers - 1:
                 for j in range(d):
                     asked[low + r, j] = added[r, j]
@@ -193,43 +192,63 @@ def _leave(added: Any, here: Any, pre: Any, weight: Any, bias: Any, eps: Any, se
 
 
 @called(SUMS)
-def _look(queries: Any, keys: Any, values: Any, places: Any, n_heads: Any, room: Any, found: Any) -> None:
-    """What the heads of one row find at some places among keys and values, all heads at each place in turn: they lie
-    next to each other."""
-    d, size = found.shape[0], places.shape[0]
-    d_head = d // n_heads
+def _look(queries: Any, keys: Any, values: Any, places: Any, room: Any, found: Any) -> None:
+    """What the heads of one row find at some places among keys and values, ``m h d_head``."""
+    _, n_heads, d_head = keys.shape
+    size = places.shape[0]
     scores, weights = room[0], room[1]
     scale = ONE / np.sqrt(np.float32(d_head))
-    for s in range(size):
-        key = keys[places[s]]
-        for h in range(n_heads):
-            total = ZERO
-            for j in range(h * d_head, (h + 1) * d_head):
-                total += queries[j] * key[j]
-            scores[h, s] = total * scale
     for h in range(n_heads):
-        most = scores[h, 0]
-        for s in range(1, size):
-            most = max(most, scores[h, s])
-        exp_less(scores[h, :size], most, weights[h, :size])
+        here = found[h * d_head : (h + 1) * d_head]
+        _score(queries[h * d_head : (h + 1) * d_head], keys, h, places, scores)
+        most = scores[0]
+        for s in range(size):
+            most = max(most, scores[s])
+        for s in range(size):
+            scores[s] = (scores[s] - most) * scale
+        exp_less(scores[:size], ZERO, weights[:size])
         mass = ZERO
         for s in range(size):
-            mass += weights[h, s]
-        for s in range(size):
-            weights[h, s] /= mass
-    for j in range(d):
-        found[j] = ZERO
-    s = 0
+            mass += weights[s]
+        _gather(weights, values, h, places, here)
+        for j in range(d_head):
+            here[j] /= mass
+
+
+@called(SUMS)
+def _score(query: Any, keys: Any, h: Any, places: Any, scores: Any) -> None:
+    """The products of a query with keys, four at a time: sums that do not wait for each other."""
+    size, s = places.shape[0], 0
     while s + 4 <= size:
-        v0, v1, v2, v3 = values[places[s]], values[places[s + 1]], values[places[s + 2]], values[places[s + 3]]
-        for h in range(n_heads):
-            a, b, c, e = weights[h, s], weights[h, s + 1], weights[h, s + 2], weights[h, s + 3]
-            for j in range(h * d_head, (h + 1) * d_head):
-                found[j] += a * v0[j] + b * v1[j] + c * v2[j] + e * v3[j]
+        one, two, three, four = places[s], places[s + 1], places[s + 2], places[s + 3]
+        a, b, c, e = ZERO, ZERO, ZERO, ZERO
+        for j in range(query.shape[0]):
+            a += query[j] * keys[one, h, j]
+            b += query[j] * keys[two, h, j]
+            c += query[j] * keys[three, h, j]
+            e += query[j] * keys[four, h, j]
+        scores[s], scores[s + 1], scores[s + 2], scores[s + 3] = a, b, c, e
         s += 4
     for last in range(s, size):
-        value = values[places[last]]
-        for h in range(n_heads):
-            a = weights[h, last]
-            for j in range(h * d_head, (h + 1) * d_head):
-                found[j] += a * value[j]
+        one, a = places[last], ZERO
+        for j in range(query.shape[0]):
+            a += query[j] * keys[one, h, j]
+        scores[last] = a
+
+
+@called(SUMS)
+def _gather(weights: Any, values: Any, h: Any, places: Any, here: Any) -> None:
+    """The weighted sum of values, four at a time: each sum is fetched and put back a quarter as often."""
+    size, s = places.shape[0], 0
+    for j in range(here.shape[0]):
+        here[j] = ZERO
+    while s + 4 <= size:
+        one, two, three, four = places[s], places[s + 1], places[s + 2], places[s + 3]
+        a, b, c, e = weights[s], weights[s + 1], weights[s + 2], weights[s + 3]
+        for j in range(here.shape[0]):
+            here[j] += a * values[one, h, j] + b * values[two, h, j] + c * values[three, h, j] + e * values[four, h, j]
+        s += 4
+    for last in range(s, size):
+        one, a = places[last], weights[last]
+        for j in range(here.shape[0]):
+            here[j] += a * values[one, h, j]

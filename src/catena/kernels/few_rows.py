@@ -13,7 +13,7 @@ from torch import Tensor
 
 from catena.kernels.threads import in_row_blocks
 
-FEW = 64
+FEW = 192
 """Rows up to which products are faster so than in libraries that are made for many."""
 
 MOST = 2**25

@@ -41,8 +41,8 @@ class DecoderPlan(Copies):
 
         layers: list[Any] = list(decoder.layers)
         first = layers[0].attention
-        self.rotate, self.d, self.n_heads = first.rotate, first.d, first.n_heads
-        self.make = Make(first.n_heads, layers[0].norm_first, COMPILED[type(feed_of(layers[0])[1])])
+        self.rotate, self.d, self.heads = first.rotate, first.d, (first.n_heads, first.d_head)
+        self.make = Make(layers[0].norm_first, COMPILED[type(feed_of(layers[0])[1])])
         maps: list[np.ndarray] = []
         for parts in zip(*(_maps(layer) for layer in layers), strict=True):
             pairs = [turned_maps(*part) for part in parts]
@@ -115,7 +115,7 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
         self.plan, self._step, self._source = plan_of(decoder), step, Source
         self.lengths, self.width = memory.lengths.numpy().astype(np.int64), memory.states.shape[1]
         self.source = self._projected(memory.states)
-        self.pool = np.empty((len(decoder.layers), 2, LEAST_ROOM, self.plan.d), np.float32)
+        self.pool = np.empty((len(decoder.layers), 2, LEAST_ROOM, *self.plan.heads), np.float32)
         self.filled = 0
 
     def start(self, n: int) -> CompiledState:
@@ -149,8 +149,8 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
 
     def select(self, state: CompiledState, rows: Int[Tensor, " m"]) -> CompiledState:
         chosen = rows.numpy()
-        parts = (part[chosen] for part in (state.entries, state.begins, state.of))
-        return CompiledState(*parts, state.hidden[rows], state.asked[chosen])
+        entries, begins, of = state.entries[chosen], state.begins[chosen], state.of[chosen]
+        return CompiledState(entries, begins, of, state.hidden[rows], state.asked[chosen])
 
     def join(self, states: Sequence[CompiledState]) -> CompiledState:
         t = max(state.entries.shape[1] for state in states)
@@ -165,9 +165,8 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
 
     def attention(self, state: CompiledState) -> Float[Tensor, "n s"]:
         """The mean over the heads of the last layer."""
-        n, heads = len(state.of), self.plan.n_heads
-        keys = torch.from_numpy(self.source[-1, 0]).view(len(self.lengths), self.width, heads, -1)
-        asked = torch.from_numpy(state.asked).view(n, heads, keys.shape[-1])
+        keys = torch.from_numpy(self.source[-1, 0]).view(len(self.lengths), self.width, *self.plan.heads)
+        asked = torch.from_numpy(state.asked).view(-1, *self.plan.heads)
         of = torch.from_numpy(state.of)
         scores = torch.einsum("nhd,nshd->nhs", asked, keys[of]) * keys.shape[-1] ** -0.5
         return scores.masked_fill(~self.source_mask(state)[:, None], -torch.inf).softmax(dim=-1).mean(dim=1)
@@ -175,7 +174,7 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
     def source_mask(self, state: CompiledState) -> Bool[Tensor, "n s"]:
         return torch.arange(self.width) < torch.from_numpy(self.lengths)[state.of, None]
 
-    def _projected(self, states: Float[Tensor, "b s d"]) -> Float[np.ndarray, "l 2 m d"]:
+    def _projected(self, states: Float[Tensor, "b s d"]) -> Float[np.ndarray, "l 2 m h d_head"]:
         """Keys and values of every position of every source, in every layer."""
         rows = states.reshape(-1, states.shape[-1])
         found = np.empty((len(self.decoder.layers), 2, len(rows), self.plan.d), np.float32)
@@ -183,14 +182,14 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
             cross = self.decoder.layer(i).cross
             for part, name in enumerate((cross.keys, cross.values)):
                 torch.addmm(name.bias, rows, name.weight.t(), out=torch.from_numpy(found[i, part]))
-        return found
+        return found.reshape(*found.shape[:3], *self.plan.heads)
 
     def _taken(self, n: int) -> Numbers:
         """So many fresh entries of the pool, which doubles where it is full."""
         first, self.filled = self.filled, self.filled + n
-        n_layers, _, room, d = self.pool.shape
+        room = self.pool.shape[2]
         if self.filled > room:
-            grown = np.empty((n_layers, 2, max(self.filled, 2 * room), d), np.float32)
+            grown = np.empty((len(self.pool), 2, max(self.filled, 2 * room), *self.plan.heads), np.float32)
             grown[:, :, :first] = self.pool[:, :, :first]
             self.pool = grown
         return np.arange(first, self.filled)
