@@ -30,8 +30,10 @@ PAD, UNKNOWN_SOURCE, BEGIN, END = 0, 1, 1, 2
 """Ids that are no symbols: the same on both sides but for 1, an unknown source symbol or the beginning of a target."""
 FIRST = 2
 """What is added to the ids of an alphabet, which count from 1."""
-ROOM = 6000
-"""Source symbols that are searched for together."""
+ROOM = {"cpu": 6000}
+"""Source symbols that are searched for together, by the kind of device."""
+MORE_ROOM = 60_000
+"""The same where it is not named."""
 
 
 def build_network(settings: SequenceSettings, source: Alphabet, target: Alphabet) -> EncoderDecoder:
@@ -78,7 +80,7 @@ class SequenceModel(NetworkTransducer):
     @torch.no_grad()
     def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
         found: list[list[Found]] = [[] for _ in sources]
-        for rows in alike(sources, ROOM):
+        for rows in alike(sources, ROOM.get(self.device.type, MORE_ROOM)):
             some = [sources[r] for r in rows]
             for r, listed in zip(rows, self._search(some, nbest), strict=True):
                 found[r] = listed if sources[r] else [Found((), 0.0, ())]
@@ -144,9 +146,16 @@ class SequenceModel(NetworkTransducer):
         more = [*self.others, other.network, *other.others]
         return SequenceModel(self.network, self.source, self.target, self.settings, more)
 
+    def with_beam(self, width: int) -> SequenceModel:
+        """The same with a beam of another width."""
+        search = self.settings.search.model_copy(update={"width": width})
+        settings = self.settings.model_copy(update={"search": search})
+        return SequenceModel(self.network, self.source, self.target, settings, self.others)
+
     def describe(self) -> list[str]:
         parameters = sum(p.numel() for p in self.network.parameters())
+        more = f", and {len(self.others)} more" if self.others else ""
         return [
-            f"an encoder-decoder, {self.settings.network.kind}, of {parameters:,} parameters",
+            f"an encoder-decoder, {self.settings.network.kind}, of {parameters:,} parameters{more}",
             *self._symbols_line(),
         ]

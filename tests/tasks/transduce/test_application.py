@@ -16,7 +16,7 @@ from catena.errors import CheckpointError, DataError
 from catena.randomness import Randomness
 from catena.tasks.application import Asking, Reading
 from catena.tasks.transduce.application import TransduceApplication
-from catena.tasks.transduce.dataset import prepare
+from catena.tasks.transduce.dataset import Cutting, prepare
 from catena.tasks.transduce.predictor import TransducePredictor
 from catena.tasks.transduce.settings import TransduceConfig
 from catena.training.report import SilentReporter
@@ -214,6 +214,35 @@ def test_the_search_and_the_metric_of_a_network_can_be_chosen(words: Path, tmp_p
     for target, links in zip(answer.targets, answer.alignments, strict=True):
         assert "".join(x for x, _ in links) == "shat"
         assert " ".join(y for _, y in links if y) == target
+    greedy = model.searching(Asking(beam_size=1))
+    assert greedy.model.settings.search.width == 1
+    assert greedy.predict(["shat"])[0].targets == model.predict(["shat"], Asking(beam_size=1))[0].targets
     assert configs.parse(TransduceConfig, {"model": {"kind": "seq2seq"}}).training.schedule == "plateau"
     transformer = {"model": {"kind": "seq2seq", "network": {"kind": "transformer"}}}
     assert configs.parse(TransduceConfig, transformer).training.warmup_steps == 1000
+
+
+def test_models_of_several_kinds_answer_together(words: Path, joint: TransducePredictor, tmp_path: Path) -> None:
+    network = train(config(words, "seq2seq"), tmp_path / "run")
+    asking = Asking(nbest=2, scores=True)
+    twice = network.together([network])
+    assert twice.predict(["shat"], asking)[0].log_probs == pytest.approx(network.predict(["shat"], asking)[0].log_probs)
+    assert "and 1 more" in twice.describe(1)[0]
+    mixed = joint.together([network, network])
+    alone, other = (
+        dict(zip(answer.targets, answer.log_probs, strict=True))
+        for answer in (model.predict(["shat"], Asking(nbest=10))[0] for model in (joint, network))
+    )
+    (answer,) = mixed.predict(["shat"], Asking(nbest=3))
+    for target, log_prob in zip(answer.targets, answer.log_probs, strict=True):
+        parts = [math.exp(found[target]) / 3 if target in found else 0.0 for found in (alone, other, other)]
+        assert math.exp(log_prob) == pytest.approx(math.fsum(parts))
+    assert list(answer.log_probs) == sorted(answer.log_probs, reverse=True)
+    assert mixed.describe(1)[0] == "3 transducers that answer together:"
+    with pytest.raises(DataError, match="--beam-size is for models of kind seq2seq"):
+        mixed.searching(Asking(beam_size=3))
+    rule = train(config(words, "baseline"), tmp_path / "rule")
+    with pytest.raises(DataError, match="a rule without probabilities"):
+        joint.together([rule]).predict(["shat"])
+    with pytest.raises(DataError, match="model 2 of the ensemble cuts texts into other symbols"):
+        joint.together([TransducePredictor(joint.config, Cutting(True, True), joint.model)])

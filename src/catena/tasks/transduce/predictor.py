@@ -50,10 +50,49 @@ class Transduced:
 class TransducePredictor(Predictor):
     """A transducer with the way its texts are cut into symbols."""
 
-    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "scores", "alignment"})
+    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "scores", "alignment", "beam_size"})
 
     def __init__(self, config: TransduceConfig, cutting: Cutting, model: Transducer) -> None:
         self.config, self.cutting, self.model = config, cutting, model
+
+    def searching(self, asking: Asking) -> TransducePredictor:
+        """The same with a beam of the width that is asked for."""
+        self.check(asking)
+        return TransducePredictor(self.config, self.cutting, self._searched(asking))
+
+    def _searched(self, asking: Asking) -> Transducer:
+        if asking.beam_size is None:
+            return self.model
+        if not isinstance(self.config.model, SequenceSettings):
+            raise DataError(
+                f"--beam-size is for models of kind seq2seq, and this one is of kind {self.config.model.kind}: leave "
+                f"it out"
+            )
+        from catena.transduction.sequence import SequenceModel
+
+        if not isinstance(self.model, SequenceModel):
+            raise DataError("--beam-size is for networks alone: leave it out, or the other models")
+        return self.model.with_beam(asking.beam_size)
+
+    def together(self, others: Sequence[Predictor]) -> TransducePredictor:
+        """This model and others. Networks over the same symbols are averaged at every step; models of other kinds by
+        the probabilities of what they find, each run with the same weight."""
+        from catena.transduction.sequence import SequenceModel
+        from catena.transduction.together import Together
+
+        members: list[tuple[Transducer, float]] = [(self.model, 1.0)]
+        for number, other in enumerate(others, start=2):
+            if not isinstance(other, TransducePredictor):
+                raise DataError(f"an ensemble is of transducers, and model {number} is a {type(other).__name__}")
+            if other.cutting != self.cutting:
+                raise DataError(f"model {number} of the ensemble cuts texts into other symbols: train it as the first")
+            first, weight = members[0]
+            if isinstance(first, SequenceModel) and isinstance(other.model, SequenceModel):
+                members[0] = (first.together_with(other.model), weight + 1.0)
+            else:
+                members.append((other.model, 1.0))
+        model = members[0][0] if len(members) == 1 else Together(members)
+        return TransducePredictor(self.config, self.cutting, model)
 
     def predict(self, items: Sequence[str], asking: Asking = BEST) -> list[Transduced]:
         """The best targets of each text."""
@@ -64,7 +103,7 @@ class TransducePredictor(Predictor):
             )
         if asking.scores and isinstance(self.config.model, BaselineSettings):
             raise DataError("a baseline is a rule and has no probabilities: leave --scores out")
-        found = self.model.search_all([self.cutting.source(text) for text in items], asking.nbest)
+        found = self._searched(asking).search_all([self.cutting.source(text) for text in items], asking.nbest)
         return [self._transduced(text, listed, asking) for text, listed in zip(items, found, strict=True)]
 
     def _transduced(self, text: str, listed: Sequence[Found], asking: Asking) -> Transduced:

@@ -14,13 +14,14 @@ from catena import config as configs
 from catena.cli.main import main
 from catena.data.batches import pad
 from catena.data.readers.brackets import read, to_text
-from catena.errors import ConfigError
+from catena.errors import ConfigError, DataError
 from catena.randomness import Randomness
 from catena.seq2seq.base import Source
 from catena.tasks.application import Asking
 from catena.tasks.load import load
 from catena.tasks.parse.constituency.application import ConstituencyApplication
 from catena.tasks.parse.constituency.linear import END, FIRST, TreeSymbols
+from catena.tasks.parse.constituency.predictor import CountedPredictor
 from catena.tasks.parse.constituency.sequence_decode import SequenceParser, bracket_shares, most_expected, tag_shares
 from catena.tasks.parse.constituency.sequence_task import build_network
 from catena.tasks.parse.constituency.sequence_words import SourceWords
@@ -153,6 +154,16 @@ def test_log_probabilities_are_those_of_the_network_and_batches_change_nothing()
             assert answer.log_probability == pytest.approx(float(own.sum()), abs=1e-6)
 
 
+def test_networks_write_a_tree_together() -> None:
+    made = parser()
+    twice = SequenceParser(made.network, made.settings, made.words, made.symbols, [made.network])
+    assert made.writes_like(twice)
+    for one, two in zip(made.parse(SENTENCES), twice.parse(SENTENCES), strict=True):
+        assert to_text(one.tree) == to_text(two.tree)
+        assert one.answers[0].log_probability == pytest.approx(two.answers[0].log_probability)
+    assert not made.writes_like(parser(tags=False))
+
+
 def test_brackets_are_counted_over_trees() -> None:
     one = over("S", [over("NP", [leaf("D", "a"), leaf("N", "b")]), leaf("V", "c")])
     two = over("S", [leaf("D", "a"), over("VP", [leaf("N", "b"), leaf("N", "c")])])
@@ -215,6 +226,10 @@ def test_a_parser_is_trained_asked_scored_and_drawn(folder: Path, capsys: pytest
     assert "cannot be asked for --constraint" in capsys.readouterr().err
     model = load(folder / "run", "cpu")
     assert model.describe(2)[0].startswith("a parser that writes trees, recurrent")
+    assert main(["predict", out, str(folder / "texts.txt"), "--beam-size", "1", "--ensemble", out]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    with pytest.raises(DataError, match="model 2 has others: train models of kind seq2seq on the same trees"):
+        model.together([object.__new__(CountedPredictor)])
     again = ["train", "parse", str(folder / "train.mrg"), "--from", out, "--max-epochs", "1", "-q"]
     assert main([*again, "-o", str(folder / "again")]) == 0
     (folder / "other.mrg").write_text("(X (Y (Z a)))\n(X (Y (Z b)))\n" * 3)

@@ -25,7 +25,7 @@ from catena.draw.picture import Picture
 from catena.draw.tree import draw_tree
 from catena.errors import DataError
 from catena.metrics.brackets import bracket_measure
-from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Reading, Report
+from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
 from catena.tasks.parse.constituency import counted
 from catena.tasks.parse.constituency.answers import FORMATS, Answer, Parsed, shown, written
 from catena.tasks.parse.constituency.constraints import Given, check_given, read_given
@@ -227,16 +227,43 @@ class SpanPredictor(TreePredictor):
 class SequencePredictor(TreePredictor):
     """A network that writes trees."""
 
-    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "samples", "confidence", "scores"})
+    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "samples", "confidence", "scores", "beam_size"})
 
     def __init__(self, config: ParseConfig, tokeniser: Tokeniser, parser: SequenceParser) -> None:
         super().__init__(config, tokeniser)
         self.parser = parser
 
+    def searching(self, asking: Asking) -> SequencePredictor:
+        """The same with a beam of the width that is asked for."""
+        self.check(asking)
+        return SequencePredictor(self.config, self.tokeniser, self._searched(asking))
+
+    def _searched(self, asking: Asking) -> SequenceParser:
+        own = self.parser
+        if asking.beam_size is None:
+            return own
+        search = own.settings.search.model_copy(update={"width": asking.beam_size})
+        settings = own.settings.model_copy(update={"search": search})
+        return SequenceParser(own.network, settings, own.words, own.symbols, own.others)
+
+    def together(self, others: Sequence[Predictor]) -> SequencePredictor:
+        """This model and others, whose probabilities are averaged at every step."""
+        own = self.parser
+        networks = list(own.others)
+        for number, other in enumerate(others, start=2):
+            if not isinstance(other, SequencePredictor) or not own.writes_like(other.parser):
+                raise DataError(
+                    f"models that write trees together need the same words, labels and tags, and model {number} has "
+                    f"others: train models of kind seq2seq on the same trees with other seeds, as --seeds 3 does"
+                )
+            networks += [other.parser.network, *other.parser.others]
+        both = SequenceParser(own.network, own.settings, own.words, own.symbols, networks)
+        return SequencePredictor(self.config, self.tokeniser, both)
+
     def answer(
         self, sentences: Sequence[Words], asking: Asking, given: Sequence[tuple[Given, ...]] | None
     ) -> list[Parsed]:
-        return self.parser.parse(sentences, asking) if sentences else []
+        return self._searched(asking).parse(sentences, asking) if sentences else []
 
     def describe(self, top: int) -> list[str]:
         n = sum(p.numel() for p in self.parser.network.parameters())

@@ -19,6 +19,7 @@ from catena.data.examples import Tree
 from catena.data.settings import BatchSettings
 from catena.decoding.brackets import Bracketed
 from catena.decoding.build import search
+from catena.decoding.combine import Ensemble
 from catena.decoding.hypothesis import Found
 from catena.decoding.settings import SampleSettings
 from catena.grammar.recall import expected_brackets, stacked
@@ -38,12 +39,29 @@ WORDS_AT_ONCE = 4000
 
 
 class SequenceParser:
-    """A network with its words and symbols, ready to be asked."""
+    """A network with its words and symbols, ready to be asked.
+
+    Args:
+        others: further networks over the same words and symbols, whose probabilities are averaged with those of the
+            first at every step.
+    """
 
     def __init__(
-        self, network: EncoderDecoder, settings: SequenceTreeModel, words: SourceWords, symbols: TreeSymbols
+        self,
+        network: EncoderDecoder,
+        settings: SequenceTreeModel,
+        words: SourceWords,
+        symbols: TreeSymbols,
+        others: Sequence[EncoderDecoder] = (),
     ) -> None:
         self.network, self.settings, self.words, self.symbols = network, settings, words, symbols
+        self.others = tuple(others)
+
+    def writes_like(self, other: SequenceParser) -> bool:
+        """Whether another parser has the same words and symbols."""
+        mine, theirs = self.symbols, other.symbols
+        same_words = self.words.vocabulary.symbols == other.words.vocabulary.symbols
+        return same_words and (mine.labels.names, mine.tags.names) == (theirs.labels.names, theirs.tags.names)
 
     def parse(self, sentences: Sequence[Words], asking: Asking = BEST) -> list[Parsed]:
         """What is asked of each sentence, those of like length together; none may be without words."""
@@ -95,9 +113,9 @@ class SequenceParser:
         leaves = torch.tensor([len(words) for words in sentences])
         most = [math.ceil(own.brackets * len(words)) + MORE_BRACKETS for words in sentences]
         limits = leaves + 1 + 2 * torch.tensor(most)
-        stepper = Bracketed(
-            self.network.stepper(source), self.symbols.ids, leaves.to(device), limits.to(device), own.most_opened
-        )
+        steppers = [network.stepper(source) for network in (self.network, *self.others)]
+        free = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
+        stepper = Bracketed(free, self.symbols.ids, leaves.to(device), limits.to(device), own.most_opened)
         longest = int(limits.max())
         wish = (
             SampleSettings(n=samples, max_length=longest)

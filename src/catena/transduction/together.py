@@ -1,0 +1,58 @@
+r"""Several transducers as one, by the lists of what each finds.
+
+.. math::  p(y \mid x) = \sum_m w_m \, p_m(y \mid x)
+
+A target that a transducer does not have among its best counts as nothing there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from catena.errors import DataError
+from catena.transduction.base import Found, Tokens, Transducer
+
+LISTED = 10
+"""Targets of each transducer that are looked at, at least."""
+
+
+class Together(Transducer):
+    """A mixture of transducers that have probabilities, whatever their kinds.
+
+    Args:
+        members: each with its weight.
+    """
+
+    def __init__(self, members: Sequence[tuple[Transducer, float]]) -> None:
+        total = math.fsum(weight for _, weight in members)
+        self.members = [(member, weight / total) for member, weight in members]
+
+    def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
+        lists = [(member.search_all(sources, max(nbest, LISTED)), weight) for member, weight in self.members]
+        return [_mixed([(found[r], weight) for found, weight in lists])[:nbest] for r in range(len(sources))]
+
+    def save(self, folder: Path) -> None:
+        raise DataError("models that answer together have no folder of their own: keep those of their runs")
+
+    def describe(self) -> list[str]:
+        lines = [f"{len(self.members)} transducers that answer together:"]
+        return lines + [f"{weight:.2f}  {member.describe()[0]}" for member, weight in self.members]
+
+
+def _mixed(lists: Sequence[tuple[list[Found], float]]) -> list[Found]:
+    """All targets by their mean probability, each as the member has it that gives it the most."""
+    shares: dict[tuple[str, ...], list[tuple[float, Found]]] = {}
+    for listed, weight in lists:
+        for found in listed:
+            if found.log_prob is None:
+                raise DataError("a rule without probabilities cannot answer together with other models: leave it out")
+            shares.setdefault(found.tokens, []).append((weight * math.exp(found.log_prob), found))
+    mixed = []
+    for parts in shares.values():
+        p = math.fsum(share for share, _ in parts)
+        best = max(parts, key=lambda part: part[0])[1]
+        mixed.append(replace(best, log_prob=math.log(p) if p > 0 else -math.inf))
+    return sorted(mixed, key=lambda found: -(found.log_prob or 0.0))
