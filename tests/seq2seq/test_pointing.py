@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from catena.errors import UnknownNameError
-from catena.seq2seq.pointing import END, RULES, allowed
+from catena.seq2seq.pointing import END, RULES, allowed, allowed_after
 
 
 def possible(rule: str, before: list[int], n: int) -> set[int | None]:
@@ -62,6 +62,9 @@ def test_all_beginnings_are_told_at_once_and_after_the_end_comes_the_end(rule: s
     whole = allowed(rule, before, real)
     for t in range(8):
         assert torch.equal(allowed(rule, before[:, :t], real)[:, -1], whole[:, t])
+        assert torch.equal(allowed_after(rule, before, torch.full((40,), t), real), whole[:, t])
+    some = torch.randint(0, 8, (40,), generator=generator)
+    assert torch.equal(allowed_after(rule, before, some, real), whole[torch.arange(40), some])
     assert whole.any(dim=-1).all()
     assert not (whole[..., 1:] & ~real[:, None]).any()
     for row, t in product(range(40), range(8)):

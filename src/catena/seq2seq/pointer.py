@@ -34,7 +34,7 @@ from catena.encoders.causal import CausalEncoder
 from catena.errors import ConfigError
 from catena.numerics import NEVER
 from catena.seq2seq.pointer_settings import PointerSettings
-from catena.seq2seq.pointing import END, RULES, allowed
+from catena.seq2seq.pointing import END, RULES, allowed, allowed_after
 from catena.shapes import mask_from_lengths
 
 
@@ -195,9 +195,7 @@ class PointerStepper(Stepper[PointerState], Attentive[PointerState]):
 
     @torch.no_grad()
     def log_probs(self, state: PointerState) -> Float[Tensor, "n v"]:
-        may = allowed(self.model.rule, state.written, self.real[state.owners])
-        rows = torch.arange(len(state.lengths), device=may.device)
-        may = may[rows, state.lengths]
+        may = allowed_after(self.model.rule, state.written, state.lengths, self.real[state.owners])
         return self.model.look(state.query[:, None], self.states[state.owners], may[:, None])[:, 0]
 
     @torch.no_grad()

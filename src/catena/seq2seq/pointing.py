@@ -17,7 +17,8 @@ After the end comes the end alone, and so it is where nothing else is left. Know
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
@@ -25,12 +26,26 @@ from torch import Tensor
 from torch.nn.functional import one_hot, pad
 
 from catena.registry import Registry
+from catena.shapes import mask_from_lengths
 
 END = 0
 
-Rule = Callable[[Int[Tensor, "b t"], Bool[Tensor, "b s"]], Bool[Tensor, "b n v"]]
-"""From ids and which positions are real to what may follow the first i ids, ``[..., i, id]``, for i = 0 … t."""
-RULES: Registry[Rule] = Registry("rule of pointing")
+
+class Rule(ABC):
+    """What may follow the beginnings of sequences."""
+
+    @abstractmethod
+    def along(self, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
+        """What may follow the first i ids, ``[..., i, id]``, for i = 0 … t."""
+
+    @abstractmethod
+    def after(
+        self, before: Int[Tensor, "b t"], lengths: Int[Tensor, " b"], real: Bool[Tensor, "b s"]
+    ) -> Bool[Tensor, "b v"]:
+        """What may follow the first ``lengths[i]`` ids of row ``i``."""
+
+
+RULES: Registry[type[Rule]] = Registry("rule of pointing")
 
 
 def allowed(rule: str, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
@@ -38,10 +53,17 @@ def allowed(rule: str, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) ->
 
     Each row and step has at least one id that may.
     """
-    may = RULES[rule](before, real)
     ended = pad((before == END).cumsum(dim=1) > 0, (1, 0))
-    may = may & ~ended[..., None]
-    return torch.cat((may[..., :1] | ~may.any(dim=-1, keepdim=True), may[..., 1:]), dim=-1)
+    return _or_end(RULES[rule]().along(before, real) & ~ended[..., None])
+
+
+def allowed_after(
+    rule: str, before: Int[Tensor, "b t"], lengths: Int[Tensor, " b"], real: Bool[Tensor, "b s"]
+) -> Bool[Tensor, "b v"]:
+    """``[i, id]``: whether ``id`` may come after the first ``lengths[i]`` of ``before[i]``. Time O(t + s) for a row,
+    but for ``triples``."""
+    ended = ((before == END) & mask_from_lengths(lengths, before.shape[1])).any(dim=1)
+    return _or_end(RULES[rule]().after(before, lengths, real) & ~ended[:, None])
 
 
 def most_steps(rule: str, s: int, longest: int = 0) -> int:
@@ -50,65 +72,120 @@ def most_steps(rule: str, s: int, longest: int = 0) -> int:
     return {"any": max(longest, s), "ring": s + 1, "triples": 3 * max(2 * s - 5, 0)}.get(rule, s) + 1
 
 
-def _used(before: Int[Tensor, "b t"], s: int) -> Bool[Tensor, "b n s"]:
-    """Which positions are among the first i ids, for i = 0 … t."""
-    return pad(one_hot(before, s + 1)[..., 1:].cumsum(dim=1) > 0, (0, 0, 1, 0))
+def _or_end(may: Bool[Tensor, "*b v"]) -> Bool[Tensor, "*b v"]:
+    """The same with the end where nothing else is left."""
+    return torch.cat((may[..., :1] | ~may.any(dim=-1, keepdim=True), may[..., 1:]), dim=-1)
 
 
-def _with_end(end: Bool[Tensor, "b n"], positions: Bool[Tensor, "b n s"]) -> Bool[Tensor, "b n v"]:
+# --- rules that know what was pointed at, and not in which order ------------------------------------------------------
+
+
+class Seen(NamedTuple):
+    """What a beginning holds."""
+
+    used: Bool[Tensor, "*b s"]
+    """Which positions are in it."""
+    first: Int[Tensor, "*b"]
+    """Its first id; ``END`` if it is empty."""
+    returned: Bool[Tensor, "*b"]
+    """Whether its first id has come again."""
+
+
+class OfSeen(Rule):
+    """A rule by :class:`Seen` alone."""
+
+    @abstractmethod
+    def may(self, seen: Seen, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
+        """Whether the end may follow, and which positions may."""
+
+    def along(self, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
+        b, t = before.shape
+        steps = torch.arange(t, device=before.device).expand(b, t)
+        never = before.new_full((b, real.shape[1] + 1), t)
+        came = never.scatter_reduce(1, before, steps, "amin")[:, 1:]  # where each position comes first
+        places = torch.arange(t + 1, device=before.device)[:, None]
+        first = pad(before[:, :1].expand(b, t), (1, 0)) if t else before.new_zeros(b, 1)
+        returned = pad((before == before[:, :1]).cumsum(dim=1) > 1, (1, 0))
+        seen = Seen(came[:, None] < places, first, returned)
+        return _with_end(*self.may(seen, real[:, None].expand(b, t + 1, -1)))
+
+    def after(
+        self, before: Int[Tensor, "b t"], lengths: Int[Tensor, " b"], real: Bool[Tensor, "b s"]
+    ) -> Bool[Tensor, "b v"]:
+        b, t = before.shape
+        written = before.masked_fill(~mask_from_lengths(lengths, t), END)
+        used = torch.zeros(b, real.shape[1] + 1, dtype=torch.bool, device=before.device)
+        used = used.scatter(1, written, True)[:, 1:]
+        first = written[:, 0] if t else before.new_zeros(b)
+        returned = ((written == first[:, None]).sum(dim=1) > 1) & (first != END)
+        return _with_end(*self.may(Seen(used, first, returned), real))
+
+
+def _with_end(end: Bool[Tensor, "*b"], positions: Bool[Tensor, "*b s"]) -> Bool[Tensor, "*b v"]:
     return torch.cat((end[..., None], positions), dim=-1)
 
 
 @RULES.register("any")
-def anything(before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
+class Anything(OfSeen):
     """Every position, as often as one likes."""
-    b, t = before.shape
-    return pad(real, (1, 0), value=True)[:, None].expand(b, t + 1, real.shape[1] + 1)
+
+    def may(self, seen: Seen, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
+        return torch.ones_like(seen.returned), real
 
 
 @RULES.register("some")
-def some(before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
+class Some(OfSeen):
     """Every position at most once."""
-    left = real[:, None] & ~_used(before, real.shape[1])
-    return pad(left, (1, 0), value=True)
+
+    def may(self, seen: Seen, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
+        return torch.ones_like(seen.returned), real & ~seen.used
 
 
 @RULES.register("order")
-def order(before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
+class Order(OfSeen):
     """Every position once, and the end when none is left."""
-    left = real[:, None] & ~_used(before, real.shape[1])
-    return _with_end(~left.any(dim=-1), left)
+
+    def may(self, seen: Seen, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
+        left = real & ~seen.used
+        return ~left.any(dim=-1), left
 
 
 @RULES.register("ring")
-def ring(before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
+class Ring(OfSeen):
     """Positions once each, until the first comes again."""
-    first = before[:, :1]
-    returned = pad(((before == first).cumsum(dim=1) > 1), (1, 0))
-    may = ~_used(before, real.shape[1])
-    if before.shape[1]:
-        first_again = one_hot(first, real.shape[1] + 1)[..., 1:].bool()
-        may = torch.cat((may[:, :1], may[:, 1:] | first_again), dim=1)
-    return _with_end(returned, real[:, None] & may & ~returned[..., None])
+
+    def may(self, seen: Seen, real: Bool[Tensor, "*b s"]) -> tuple[Bool[Tensor, "*b"], Bool[Tensor, "*b s"]]:
+        is_first = torch.arange(1, real.shape[-1] + 1, device=real.device) == seen.first[..., None]
+        return seen.returned, real & (~seen.used | is_first) & ~seen.returned[..., None]
+
+
+# --- triples ----------------------------------------------------------------------------------------------------------
 
 
 @RULES.register("triples")
-def triples(before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
-    """Three different positions at a time, no three twice."""
-    b, t = before.shape
-    v = real.shape[1] + 1
-    groups = pad(before, (0, 3 - t % 3)).view(b, t // 3 + 1, 3)
-    hot = one_hot(groups, v).float()  # b k 3 v
-    members = hot.sum(dim=2)
-    earlier = torch.ones(groups.shape[1], groups.shape[1], device=before.device).tril(-1)
-    with_first = torch.einsum("bkv,bjv->bkj", hot[:, :, 0], members) * earlier
-    with_both = with_first * torch.einsum("bkv,bjv->bkj", hot[:, :, 1], members)
-    n = real.sum(dim=1).view(b, 1, 1)
-    # How many of the earlier triples hold a position: alone, beside the first, and beside the first two of a new one.
-    alone = (members.cumsum(dim=1) - members) < (n - 1) * (n - 2) // 2
-    full = torch.arange(groups.shape[1], device=before.device)[:, None] >= 2 * n - 5
-    beside_first = (with_first @ members < n - 2) & (hot[:, :, 0] == 0)
-    beside_both = (with_both @ members == 0) & (hot[:, :, :2].sum(dim=2) == 0)
-    may = torch.stack((alone & ~full & (n >= 3), beside_first, beside_both), dim=2).flatten(1, 2)[:, : t + 1]
-    between = torch.arange(t + 1, device=before.device) % 3 == 0
-    return _with_end(between.expand(b, t + 1), may[..., 1:] & real[:, None])
+class Triples(Rule):
+    """Three different positions at a time, no three twice. Time O(t (t + s)) for a sequence."""
+
+    def along(self, before: Int[Tensor, "b t"], real: Bool[Tensor, "b s"]) -> Bool[Tensor, "b n v"]:
+        b, t = before.shape
+        v = real.shape[1] + 1
+        groups = pad(before, (0, 3 - t % 3)).view(b, t // 3 + 1, 3)
+        hot = one_hot(groups, v).float()  # b k 3 v
+        members = hot.sum(dim=2)
+        earlier = torch.ones(groups.shape[1], groups.shape[1], device=before.device).tril(-1)
+        with_first = torch.einsum("bkv,bjv->bkj", hot[:, :, 0], members) * earlier
+        with_both = with_first * torch.einsum("bkv,bjv->bkj", hot[:, :, 1], members)
+        n = real.sum(dim=1).view(b, 1, 1)
+        # How many of the earlier triples hold a position: alone, beside the first, and beside both of a new one.
+        alone = (members.cumsum(dim=1) - members) < (n - 1) * (n - 2) // 2
+        full = torch.arange(groups.shape[1], device=before.device)[:, None] >= 2 * n - 5
+        beside_first = (with_first @ members < n - 2) & (hot[:, :, 0] == 0)
+        beside_both = (with_both @ members == 0) & (hot[:, :, :2].sum(dim=2) == 0)
+        may = torch.stack((alone & ~full & (n >= 3), beside_first, beside_both), dim=2).flatten(1, 2)[:, : t + 1]
+        between = torch.arange(t + 1, device=before.device) % 3 == 0
+        return _with_end(between.expand(b, t + 1), may[..., 1:] & real[:, None])
+
+    def after(
+        self, before: Int[Tensor, "b t"], lengths: Int[Tensor, " b"], real: Bool[Tensor, "b s"]
+    ) -> Bool[Tensor, "b v"]:
+        return self.along(before, real)[torch.arange(len(before), device=before.device), lengths]
