@@ -121,7 +121,7 @@ def tours(points: Any, sizes: Any, found: Any, lengths: Any) -> None:
     O(2^s s²), memory O(2^s s)."""
     most = points.shape[1] - 1
     best = np.empty((1 << most, most)) if most > 0 else np.empty((1, 1))
-    away = np.empty((points.shape[1], points.shape[1]))
+    away, members = np.empty((points.shape[1], points.shape[1])), np.empty(max(most, 1), np.int64)
     for i in range(points.shape[0]):
         p, s = points[i], sizes[i]
         order, row = _ranked(p, s), found[i]
@@ -133,14 +133,17 @@ def tours(points: Any, sizes: Any, found: Any, lengths: Any) -> None:
         row[0] = order[0]
         lengths[i] = s
         for mask in range(1, 1 << m):
-            for j in range(m):
-                if not mask >> j & 1:
-                    continue
+            n = 0
+            for k in range(m):
+                members[n] = k
+                n += mask >> k & 1
+            for a in range(n):
+                j = members[a]
                 rest = mask ^ (1 << j)
                 least = away[0, j + 1] if rest == 0 else np.inf
-                for k in range(m):
-                    if rest >> k & 1:
-                        least = min(least, best[rest, k] + away[k + 1, j + 1])
+                for b in range(n):
+                    if b != a:
+                        least = min(least, best[rest, members[b]] + away[members[b] + 1, j + 1])
                 best[mask, j] = least
         mask, last = (1 << m) - 1, 0
         for place in range(s - 1, 0, -1):  # back from the first point
