@@ -13,6 +13,7 @@ from catena.errors import DataError
 from catena.kernels import chain as kernels
 from catena.kernels import chain_score, chain_search, threads
 from catena.kernels.chain_loops import BOTH_WAYS
+from catena.kernels.chain_rows import Chains
 from catena.structure.backend import use_backend
 from catena.structure.chain import LinearChain
 from catena.structure.constraints import ChainConstraint
@@ -29,7 +30,7 @@ def both(chain: LinearChain) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def exact_rows(chain: LinearChain) -> list[bool]:
     """Which rows the kernel does in its own floats, without a rescue."""
-    return kernels.chains_of(*chain._rows()).summed(BOTH_WAYS)[4].tolist()
+    return Chains.of(*chain._rows()).summed(BOTH_WAYS)[4].tolist()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from catena.kernels.compiled import MAXIMA, SUMS, called, compiled, inlined
+from catena.kernels.four_rows import TOGETHER, four_times_matrix
 from catena.kernels.vector_math import exp_less
 
 LIMITS = {
@@ -34,48 +35,13 @@ LIMITS = {
 }
 """For each dtype: the least sum over predecessors, the least total of a position, the greatest backward weight."""
 
-TOGETHER = 4
-"""How many rows go through a table together. The loops are written out for this number."""
-
 ONE_WAY, KEEP_FORWARD, BOTH_WAYS = 0, 1, 2
 """What ``sum_rows`` leaves behind: log Z alone; the forward weights too; all that the gradient is made of."""
 
 FINE, IMPOSSIBLE, INEXACT = 0, 1, 2
 
-
-@called(SUMS)
-def four_times_matrix(v: Any, matrices: Any, w: int, result: Any) -> None:
-    """result[i, q] = Σ_p v[i, p] matrices[w, p, q] for four rows i, four p at a time.
-
-    Rows that are not there cost nothing: it is reading the matrix that takes the time.
-    """
-    k, matrix = result.shape[1], matrices[w]
-    r0, r1, r2, r3 = result[0], result[1], result[2], result[3]
-    for q in range(k):
-        r0[q] = r1[q] = r2[q] = r3[q] = 0
-    p = 0
-    while p + 4 <= k:
-        a0, a1, a2, a3 = v[0, p], v[1, p], v[2, p], v[3, p]
-        b0, b1, b2, b3 = v[0, p + 1], v[1, p + 1], v[2, p + 1], v[3, p + 1]
-        c0, c1, c2, c3 = v[0, p + 2], v[1, p + 2], v[2, p + 2], v[3, p + 2]
-        d0, d1, d2, d3 = v[0, p + 3], v[1, p + 3], v[2, p + 3], v[3, p + 3]
-        row_a, row_b, row_c, row_d = matrix[p], matrix[p + 1], matrix[p + 2], matrix[p + 3]
-        for q in range(k):
-            a, b, c, d = row_a[q], row_b[q], row_c[q], row_d[q]
-            r0[q] += (a0 * a + b0 * b) + (c0 * c + d0 * d)
-            r1[q] += (a1 * a + b1 * b) + (c1 * c + d1 * d)
-            r2[q] += (a2 * a + b2 * b) + (c2 * c + d2 * d)
-            r3[q] += (a3 * a + b3 * b) + (c3 * c + d3 * d)
-        p += 4
-    while p < k:
-        a0, a1, a2, a3 = v[0, p], v[1, p], v[2, p], v[3, p]
-        row_a = matrix[p]
-        for q in range(k):
-            r0[q] += a0 * row_a[q]
-            r1[q] += a1 * row_a[q]
-            r2[q] += a2 * row_a[q]
-            r3[q] += a3 * row_a[q]
-        p += 1
+AHEAD = 16
+"""How many positions of a row are weighed at once."""
 
 
 @inlined(MAXIMA)
@@ -87,18 +53,25 @@ def greatest(v: Any) -> Any:
     return top
 
 
+@inlined()
+def _greatest_of_columns(tables: Any, w: int, entry: Any) -> None:
+    """The greatest of each column of a table; 0 where all are -inf."""
+    k = tables.shape[1]
+    for q in range(k):
+        entry[q] = -np.inf
+    for p in range(k):
+        for q in range(k):
+            entry[q] = tables[w, p, q] if tables[w, p, q] > entry[q] else entry[q]
+    for q in range(k):
+        entry[q] = entry[q] if entry[q] > -np.inf else 0
+
+
 @compiled("3", "2", "3", "3", "3")
 def level_tables(tables: Any, entry: Any, moves: Any, matrix: Any, matrix_t: Any) -> None:
     """``entry`` (0 where a column is all -inf), ``moves``, ``matrix`` and its transpose from the tables."""
     n, k, _ = tables.shape
     for w in range(n):
-        for q in range(k):
-            entry[w, q] = -np.inf
-        for p in range(k):
-            for q in range(k):
-                entry[w, q] = tables[w, p, q] if tables[w, p, q] > entry[w, q] else entry[w, q]
-        for q in range(k):
-            entry[w, q] = entry[w, q] if entry[w, q] > -np.inf else 0
+        _greatest_of_columns(tables, w, entry[w])
         for p in range(k):
             for q in range(k):
                 moves[w, p, q] = tables[w, p, q] - entry[w, q]
@@ -108,54 +81,93 @@ def level_tables(tables: Any, entry: Any, moves: Any, matrix: Any, matrix_t: Any
                 matrix_t[w, q, p] = matrix[w, p, q]
 
 
+@compiled("3", "f", "3")
+def weigh_pairs(tables: Any, times: Any, counts: Any) -> None:
+    """``counts`` times the matrices of the tables, as :func:`level_tables` makes them, and ``times``."""
+    n, k, _ = tables.shape
+    entry, move, matrix = np.empty(k, tables.dtype), np.empty(k, tables.dtype), np.empty(k, tables.dtype)
+    for w in range(n):
+        _greatest_of_columns(tables, w, entry)
+        for p in range(k):
+            for q in range(k):
+                move[q] = tables[w, p, q] - entry[q]
+            exp_less(move, tables.dtype.type(0), matrix)
+            for q in range(k):
+                counts[w, p, q] *= matrix[q] * times
+
+
 # The functions below are given whole arrays and say which row they mean. A view of a row would cost two atomic
 # operations on its reference count, which is as much as the arithmetic of a short row.
 
 
-@inlined()
-def _weigh(
-    emissions: Any, r: int, t: int, entry: Any, e: int, end: Any, edge: int, last: bool, x: Any, weight: Any
-) -> Any:
-    """``x`` and ``weight`` of one position. Returns the greatest of ``x``, or 0 where all are -inf."""
-    for q in range(x.shape[0]):
-        x[q] = emissions[r, t, q] + entry[e, q]
-    if last:
-        for q in range(x.shape[0]):
-            x[q] += end[edge, q]
-    top = greatest(x)
-    if not top > -np.inf:
-        top = x.dtype.type(0)
-    exp_less(x, top, weight)
+@inlined(MAXIMA)
+def greatest_of(x: Any, i: int, j: int) -> Any:
+    """The greatest of ``x[i, j]``."""
+    top = x[i, j, 0]
+    for q in range(1, x.shape[2]):
+        top = x[i, j, q] if x[i, j, q] > top else top
     return top
 
 
+@called()
+def _weigh(
+    emissions: Any, r: int, t: int, entry: Any, table: int, stride: int, first: int, end: Any, edge: int, n: int,
+    keep: int, i: int, x: Any, weight: Any, tops: Any, onward: Any,
+) -> None:  # fmt: skip
+    """``x[i]`` less its greatest, and ``weight[i]``, of the next positions of a row with ``n``.
+
+    The greatest of each position, or 0 where all are -inf, goes to ``tops``. One exponential over many positions is
+    faster than one for each.
+    """
+    k = emissions.shape[2]
+    many = min(AHEAD, n - t)
+    for j in range(many):
+        e = table + (t + j) * stride if t + j > 0 else first
+        for q in range(k):
+            x[i, j, q] = emissions[r, t + j, q] + entry[e, q]
+        if t + j == n - 1:
+            for q in range(k):
+                x[i, j, q] += end[edge, q]
+        top = greatest_of(x, i, j)
+        if not top > -np.inf:
+            top = x.dtype.type(0)
+        tops[i, j] = top
+        for q in range(k):
+            x[i, j, q] -= top
+    exp_less(x[i].reshape(-1)[: many * k], x.dtype.type(0), weight[i].reshape(-1)[: many * k])
+    if keep == BOTH_WAYS:
+        for j in range(0 if t > 0 else 1, many):
+            for q in range(k):
+                onward[r, t + j - 1, q] = weight[i, j, q]
+
+
 @inlined(SUMS)
-def _settle(sums: Any, i: int, weight: Any, here: Any, sum_least: Any) -> Any:
+def _settle(sums: Any, i: int, weight: Any, j: int, here: Any, sum_least: Any) -> Any:
     """The forward weights of a position from the sums over predecessors. Returns (their total, how many are small)."""
-    total = weight[0] * 0
+    total = weight[i, j, 0] * 0
     small = 0
-    for q in range(weight.shape[0]):
-        small += (sums[i, q] < sum_least) & (weight[q] > 0)
-        value = sums[i, q] * weight[q]
+    for q in range(here.shape[1]):
+        small += (sums[i, q] < sum_least) & (weight[i, j, q] > 0)
+        value = sums[i, q] * weight[i, j, q]
         here[i, q] = value
         total += value
     scale = 1 / total
-    for q in range(weight.shape[0]):
+    for q in range(here.shape[1]):
         here[i, q] *= scale
     return total, small
 
 
 @called()
 def _small_sums_are_exact(
-    sums: Any, i: int, weight: Any, emissions: Any, r: int, t: int, entry: Any, e: int, moves: Any, w: int, least: Any,
-    barred: Any,
+    sums: Any, i: int, weight: Any, j: int, emissions: Any, r: int, t: int, entry: Any, e: int, moves: Any, w: int,
+    least: Any, barred: Any,
 ) -> bool:  # fmt: skip
     """Whether each small sum is small because nothing can reach the tag.
 
     ``barred[i, q]`` is moved on to this position: True where tag ``q`` is out of reach, and the last entry
     where any is.
     """
-    k = weight.shape[0]
+    k = sums.shape[1]
     before = np.empty(k, np.bool_)
     for p in range(k):
         forbidden = emissions[r, t - 1, p] == -np.inf or (t == 1 and entry[e, p] == -np.inf)
@@ -163,7 +175,7 @@ def _small_sums_are_exact(
     for q in range(k + 1):
         barred[i, q] = False
     for q in range(k):
-        if weight[q] > 0 and sums[i, q] < least:
+        if weight[i, j, q] > 0 and sums[i, q] < least:
             for p in range(k):
                 if sums[i, q] > 0 or (moves[w, p, q] > -np.inf and not before[p]):
                     return False
@@ -172,10 +184,10 @@ def _small_sums_are_exact(
 
 
 @called()
-def _vanished(x: Any, weight: Any) -> bool:
+def _vanished(x: Any, weight: Any, i: int, j: int) -> bool:
     """Whether the weight of an allowed tag underflowed."""
-    for q in range(x.shape[0]):  # noqa: SIM110
-        if x[q] > -np.inf and weight[q] == 0:
+    for q in range(x.shape[2]):  # noqa: SIM110
+        if x[i, j, q] > -np.inf and weight[i, j, q] == 0:
             return True
     return False
 
@@ -189,7 +201,8 @@ def forward_rows(
     """The forward pass of up to four rows that share their table. Weights of t > 0 are left in ``onward[:, t - 1]``."""
     k, m, tables = emissions.shape[2], rows.shape[0], moves.shape[0]
     here, sums = np.zeros((TOGETHER, k), a.dtype), np.ones((TOGETHER, k), a.dtype)
-    x, weight, product = np.empty(k, a.dtype), np.empty(k, a.dtype), np.ones(TOGETHER)
+    x, weight = np.empty((TOGETHER, AHEAD, k), a.dtype), np.empty((TOGETHER, AHEAD, k), a.dtype)
+    tops, product = np.empty((TOGETHER, AHEAD), a.dtype), np.ones(TOGETHER)
     barred = np.zeros((TOGETHER, k + 1), np.bool_)
     longest = 0
     for i in range(m):
@@ -197,24 +210,28 @@ def forward_rows(
         log_z[rows[i]] = 0.0
         verdict[i] = FINE
     for t in range(longest):
-        w = table + t * stride
+        w, j = table + t * stride, t % AHEAD
         if t > 0:
             four_times_matrix(here, matrix, w, sums)
         for i in range(m):
             r = rows[i]
-            edge, last = r // each_edge, t == lengths[r] - 1
             if t >= lengths[r] or verdict[i] != FINE:
                 continue
-            shift = _weigh(emissions, r, t, entry, w if t > 0 else tables + edge, end, edge, last, x, weight)
-            total, small = _settle(sums, i, weight, here, sum_least)
+            first = tables + r // each_edge
+            if j == 0:
+                _weigh(
+                    emissions, r, t, entry, table, stride, first, end, r // each_edge, lengths[r], keep, i, x, weight,
+                    tops, onward,
+                )  # fmt: skip
+            total, small = _settle(sums, i, weight, j, here, sum_least)
             if (small > 0 or barred[i, k]) and not _small_sums_are_exact(
-                sums, i, weight, emissions, r, t, entry, tables + edge, moves, w, sum_least, barred
+                sums, i, weight, j, emissions, r, t, entry, first, moves, w, sum_least, barred
             ):
                 verdict[i] = INEXACT
             elif total < total_least:
-                verdict[i] = INEXACT if total > 0 or _vanished(x, weight) else IMPOSSIBLE
+                verdict[i] = INEXACT if total > 0 or _vanished(x, weight, i, j) else IMPOSSIBLE
             norms[i, t] = total
-            log_z[r] += shift
+            log_z[r] += tops[i, j]
             product[i] *= total
             if not 1e-100 < product[i] < 1e100:  # a logarithm now and then, in place of one at each position
                 log_z[r] += np.log(product[i])
@@ -222,9 +239,6 @@ def forward_rows(
             if keep != ONE_WAY:
                 for q in range(k):
                     a[r, t, q] = here[i, q]
-            if keep == BOTH_WAYS and t > 0:
-                for q in range(k):
-                    onward[r, t - 1, q] = weight[q]
     for i in range(m):
         log_z[rows[i]] = -np.inf if verdict[i] == IMPOSSIBLE else log_z[rows[i]] + np.log(product[i])
 

@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 
 from catena.errors import DataError
-from catena.kernels.chain import back_slopes, chains_of, slopes, sum_both_ways
+from catena.kernels.chain import back_slopes, slopes_of, summed, with_rows
+from catena.kernels.chain_loops import BOTH_WAYS
+from catena.kernels.chain_rows import Array, Chains
 from catena.kernels.compiled import compiled
-from catena.kernels.ops import differentiable, fold_vmap
+from catena.kernels.ops import array_of, differentiable, first_result, fold_vmap, is_plain, wants_gradient
 from catena.numerics import NEVER
 
 
@@ -68,25 +70,28 @@ def add_parts(
 
 @torch.library.custom_op("catena::chain_score", mutates_args=())
 def _score(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, tags: Tensor) -> Tensor:
-    chains = chains_of(emissions, tables, start, end, lengths)
-    tensors = (chains.emissions, chains.flat_tables, chains.start, chains.end, chains.lengths)
-    scores, unknown = torch.empty(emissions.shape[0], dtype=torch.float64), np.array([-1])
-    score_rows(*(x.numpy() for x in tensors), *chains.sharing, tags.contiguous().numpy(), scores.numpy(), unknown)
+    chains = Chains.of(emissions, tables, start, end, lengths)
+    return torch.from_numpy(_scored(chains, tags).astype(chains.emissions.dtype))
+
+
+def _scored(chains: Chains, tags: Tensor) -> Array:
+    (b, _, k), unknown = chains.emissions.shape, np.array([-1])
+    scores, arrays = np.empty(b), (chains.emissions, chains.tables, chains.start, chains.end, chains.lengths)
+    score_rows(*arrays, *chains.sharing, array_of(tags), scores, unknown)
     if unknown[0] >= 0:
-        raise DataError(f"tags must lie below their number, {emissions.shape[2]}, but one is {unknown[0]}")
-    return scores.to(emissions.dtype)
+        raise DataError(f"tags must lie below their number, {k}, but one is {unknown[0]}")
+    return scores
 
 
 @torch.library.custom_op("catena::chain_score_slopes", mutates_args=())
 def _score_slopes(
     scale: Tensor, emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, tags: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    chains = chains_of(emissions, tables, start, end, lengths)
-    found = [torch.zeros_like(x) for x in (chains.emissions, chains.tables, chains.start, chains.end)]
-    arrays = [found[0].numpy(), found[1].view(chains.flat_tables.shape).numpy(), found[2].numpy(), found[3].numpy()]
-    given = [x.contiguous().numpy() for x in (scale, tags, chains.lengths)]
-    add_parts(*given, *chains.sharing, *arrays)
-    return found[0], found[1], found[2], found[3]
+    chains = Chains.of(emissions, tables, start, end, lengths)
+    found = [np.zeros_like(x) for x in (chains.emissions, chains.tables, chains.start, chains.end)]
+    add_parts(array_of(scale), array_of(tags), chains.lengths, *chains.sharing, *found)
+    by_emissions, by_tables, by_start, by_end = (torch.from_numpy(x) for x in found)
+    return by_emissions, by_tables.view(tables.shape), by_start, by_end
 
 
 @_score.register_fake
@@ -126,10 +131,12 @@ _slopes = differentiable(_score_slopes, _keep, _back_slopes)
 def _log_prob(
     emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, tags: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    log_z, *kept = sum_both_ways(emissions, tables, start, end, lengths)
-    scores = score(emissions, tables, start, end, lengths, tags)
-    log_p = torch.where(log_z == NEVER, NEVER, scores - torch.where(log_z == NEVER, 0.0, log_z))
-    return log_p, kept[0], kept[1], kept[2], kept[3]
+    chains = Chains.of(emissions, tables, start, end, lengths)
+    log_z, *kept = summed(chains, BOTH_WAYS)
+    never = log_z == NEVER
+    log_p = np.where(never, NEVER, _scored(chains, tags) - np.where(never, 0.0, log_z))
+    chances, a, onward, exact = (torch.from_numpy(x) for x in kept)
+    return torch.from_numpy(log_p.astype(chains.emissions.dtype)), chances, a, onward, exact
 
 
 @torch.library.custom_op("catena::chain_log_prob_slopes", mutates_args=())
@@ -146,12 +153,11 @@ def _log_prob_slopes(
     onward: Tensor,
     exact: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    found = slopes(-scale, emissions, tables, start, end, lengths, chances, a, onward, exact)
-    chains = chains_of(emissions, tables, start, end, lengths)
-    arrays = [found[0].numpy(), found[1].view(chains.flat_tables.shape).numpy(), found[2].numpy(), found[3].numpy()]
-    given = [x.contiguous().numpy() for x in (scale, tags, chains.lengths)]
-    add_parts(*given, *chains.sharing, *arrays)
-    return found
+    chains, factors = Chains.of(emissions, tables, start, end, lengths), array_of(scale)
+    found = slopes_of(chains, -factors, chances, a, onward, exact)
+    add_parts(factors, array_of(tags), chains.lengths, *chains.sharing, *found)
+    by_emissions, by_tables, by_start, by_end = (torch.from_numpy(x) for x in found)
+    return by_emissions, by_tables.view(tables.shape), by_start, by_end
 
 
 @_log_prob.register_fake
@@ -178,6 +184,14 @@ def _back_log_prob(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | Non
     return *_slopes_of_log_prob(grad, *ctx.saved_tensors), None, None
 
 
+def _back_alone(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, ...]:
+    if grad is None:
+        return (None,) * 6
+    saved = ctx.saved_tensors
+    found = _slopes_of_log_prob(grad, *with_rows(*saved[:5]), *saved[5:])
+    return *(x.view(of.shape) for x, of in zip(found, saved, strict=False)), None, None
+
+
 def _back_log_prob_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     scale, emissions, tables, start, end, lengths, tags = ctx.saved_tensors[:7]
     of_sum = back_slopes((-scale, emissions, tables, start, end, lengths), grads)
@@ -190,8 +204,11 @@ fold_vmap(_log_prob)
 fold_vmap(_log_prob_slopes)
 _log_prob_and_kept = differentiable(_log_prob, _keep_all, _back_log_prob)
 _slopes_of_log_prob = differentiable(_log_prob_slopes, _keep, _back_log_prob_slopes)
+_log_prob_alone = first_result(_log_prob, _back_alone)
 
 
 def log_prob(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, tags: Tensor) -> Tensor:
-    """The log-probability of one chain for each row."""
-    return _log_prob_and_kept(emissions, tables, start, end, lengths, tags)[0]
+    """The log-probability of one chain for each row. What all rows share may lack the first axis."""
+    if is_plain() and wants_gradient(emissions, tables, start, end):
+        return _log_prob_alone(emissions, tables, start, end, lengths, tags)
+    return _log_prob_and_kept(*with_rows(emissions, tables, start, end, lengths), tags)[0]

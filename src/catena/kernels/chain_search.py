@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.chain import Chains, chains_of
 from catena.kernels.chain_loops import KEEP_FORWARD, greatest
+from catena.kernels.chain_rows import Array, Chains
 from catena.kernels.compiled import called, compiled
-from catena.kernels.ops import draws, fold_vmap
+from catena.kernels.ops import array_of, draws, fold_vmap
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.vector_math import exp_less
 
@@ -176,7 +176,7 @@ def sample_rows(
     ``a`` are forward weights and ``tables`` the exponentials of scores; or both are logs.
     """
     _, t_most, k = a.shape
-    weights = np.empty(k)
+    weights, shares = np.empty(k), np.empty(k)
     for r in range(low, high):
         table = r // each * (t_most if stride else 1)
         for i in range(tags.shape[0]):
@@ -190,8 +190,8 @@ def sample_rows(
                     if q >= 0:
                         weights[p] = weights[p] + tables[w, p, q] if logs else weights[p] * tables[w, p, q]
                 if logs:
-                    exp_less(weights, greatest(weights), weights)
-                q = tags[i, r, t] = draw(weights, uniforms[i, r, t])
+                    exp_less(weights, greatest(weights), shares)
+                q = tags[i, r, t] = draw(shares if logs else weights, uniforms[i, r, t])
 
 
 # --- operators ----------------------------------------------------------------------------------------------
@@ -224,28 +224,26 @@ def top(
 def sample(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Chains drawn from each row, ``[n, b, t]``, by uniform numbers of that shape."""
     emissions, tables, start, end = (x.detach().double() for x in (emissions, tables, start, end))
-    chains = chains_of(emissions, tables, start, end, lengths)
+    chains, numbers = Chains.of(emissions, tables, start, end, lengths), array_of(uniforms)
     log_z, _, a, _, exact = chains.summed(KEEP_FORWARD)
-    tags = _drawn(chains, log_z, a, chains.levelled()[2], uniforms, logs=False)
+    tags = _drawn(chains, log_z, a, chains.levelled()[2], numbers, logs=False)
     if not exact.all():
-        rows = (~exact).nonzero()[:, 0]
+        rows = np.flatnonzero(~exact)
         rest = chains.those(rows)
-        log_z, _, alpha, _ = rest.in_logs(torch.ones(len(rows), dtype=torch.float64))
-        tags[:, rows] = _drawn(rest, log_z, alpha, rest.flat_tables, uniforms[:, rows], logs=True)
-    return tags
+        log_z, _, alpha, _ = rest.in_logs(np.ones(len(rows)))
+        tags[:, rows] = _drawn(rest, log_z, alpha, rest.tables, numbers[:, rows].copy(), logs=True)
+    return torch.from_numpy(tags)
 
 
 draws(sample, lambda scores, _: scores.shape[1:2])
 
 
-def _drawn(chains: Chains, log_z: Tensor, a: Tensor, tables: Tensor, uniforms: Tensor, logs: bool) -> Tensor:
+def _drawn(chains: Chains, log_z: Array, a: Array, tables: Array, uniforms: Array, logs: bool) -> Array:
     each, stride, _ = chains.sharing
-    tags = torch.empty(uniforms.shape, dtype=torch.int64)
-    arrays = [x.numpy() for x in (a, tables)]
-    results = [x.numpy() for x in (log_z, uniforms.contiguous(), tags)]
-    lengths, (b, t, k) = chains.lengths.numpy(), a.shape
+    tags = np.empty(uniforms.shape, np.int64)
+    b, t, k = a.shape
     in_row_blocks(
-        lambda low, high: sample_rows(*arrays, each, stride, lengths, low, high, logs, *results),
+        lambda low, high: sample_rows(a, tables, each, stride, chains.lengths, low, high, logs, log_z, uniforms, tags),
         b, 4 * len(uniforms) * b * t * k,
     )  # fmt: skip
     return tags
@@ -254,10 +252,10 @@ def _drawn(chains: Chains, log_z: Tensor, a: Tensor, tables: Tensor, uniforms: T
 def _arrays(
     emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor
 ) -> tuple[tuple[Any, ...], tuple[int, int, int]]:
-    chains = chains_of(emissions, tables, start, end, lengths)
-    tensors = (chains.emissions, chains.flat_tables, chains.start, chains.end, chains.lengths)
+    chains = Chains.of(emissions, tables, start, end, lengths)
     b, t, k = emissions.shape
-    return (*(x.numpy() for x in tensors), *chains.sharing), (b, t, k)
+    arrays = (chains.emissions, chains.tables, chains.start, chains.end, chains.lengths)
+    return (*arrays, *chains.sharing), (b, t, k)
 
 
 def _work(shape: tuple[int, int, int]) -> int:

@@ -19,9 +19,9 @@ from catena.kernels.vector_math import exp_less
 
 
 @called()
-def log_sum_columns(terms: Any, n: int, top: Any, result: Any, r: int) -> None:
-    """result[r, q] = log Σ_p exp(terms[p, q]) over the first ``n`` rows, which are spoiled."""
-    k = terms.shape[1]
+def log_sum_columns(terms: Any, n: int, room: Any, result: Any, r: int) -> None:
+    """result[r, q] = log Σ_p exp(terms[p, q]) over the first ``n`` rows, which are spoiled, as is ``room[2, k]``."""
+    k, top, weights = terms.shape[1], room[0], room[1]
     for q in range(k):
         top[q] = -np.inf
     for p in range(n):
@@ -33,26 +33,26 @@ def log_sum_columns(terms: Any, n: int, top: Any, result: Any, r: int) -> None:
     for p in range(n):
         for q in range(k):
             terms[p, q] -= top[q]
-        exp_less(terms[p], 0.0, terms[p])
+        exp_less(terms[p], 0.0, weights)  # another array: in its own place it would go number by number
         for q in range(k):
-            result[r, q] += terms[p, q]
+            result[r, q] += weights[q]
     for q in range(k):
         result[r, q] = top[q] + np.log(result[r, q]) if result[r, q] > 0 else result[r, q] * 0 - np.inf
 
 
 @called()
-def _moved(alpha: Any, j: int, table: Any, terms: Any, top: Any, entry: Any) -> None:
+def _moved(alpha: Any, j: int, table: Any, terms: Any, room: Any, entry: Any) -> None:
     """entry[j, y] = log Σ_x exp(alpha[j, x] + table[x, y])."""
     k = table.shape[0]
     for x in range(k):
         for y in range(k):
             terms[x, y] = alpha[j, x] + table[x, y]
-    log_sum_columns(terms, k, top, entry, j)
+    log_sum_columns(terms, k, room, entry, j)
 
 
 @called()
 def forward(
-    segments: Any, table: Any, start: Any, end: Any, n: int, alpha: Any, entry: Any, terms: Any, top: Any
+    segments: Any, table: Any, start: Any, end: Any, n: int, alpha: Any, entry: Any, terms: Any, room: Any
 ) -> float:
     """``alpha[1:n + 1]`` and ``entry[:n]`` of one row. Returns log Z."""
     m, k = segments.shape[1:]
@@ -63,9 +63,9 @@ def forward(
         for size in range(1, longest + 1):
             for y in range(k):
                 terms[size - 1, y] = entry[j - size, y] + segments[j - size, size - 1, y]
-        log_sum_columns(terms, longest, top, alpha, j)
+        log_sum_columns(terms, longest, room, alpha, j)
         if j < n:
-            _moved(alpha, j, table, terms, top, entry)
+            _moved(alpha, j, table, terms, room, entry)
     total = -np.inf
     for y in range(k):
         total = np.logaddexp(total, alpha[n, y] + end[y])
@@ -73,7 +73,7 @@ def forward(
 
 
 @called()
-def _backward(segments: Any, table_t: Any, end: Any, n: int, beta: Any, rest: Any, terms: Any, top: Any) -> None:
+def _backward(segments: Any, table_t: Any, end: Any, n: int, beta: Any, rest: Any, terms: Any, room: Any) -> None:
     """``beta[1:n + 1]`` and ``rest[:n]`` of one row."""
     m, k = segments.shape[1:]
     for y in range(k):
@@ -83,9 +83,9 @@ def _backward(segments: Any, table_t: Any, end: Any, n: int, beta: Any, rest: An
         for size in range(1, longest + 1):
             for y in range(k):
                 terms[size - 1, y] = segments[i, size - 1, y] + beta[i + size, y]
-        log_sum_columns(terms, longest, top, rest, i)
+        log_sum_columns(terms, longest, room, rest, i)
         if i > 0:
-            _moved(rest, i, table_t, terms, top, beta)
+            _moved(rest, i, table_t, terms, room, beta)
 
 
 @compiled("4", "d3", "d3", "d2", "d2", "i1", "i", "i", "i", "b", "d1", "4", "d3", "d3")
@@ -98,18 +98,18 @@ def sum_rows(
     One way only, ``alpha`` and ``rest`` are scratch, one row for each call.
     """
     _, t, m, k = segments.shape
-    terms, top = np.empty((max(m, k), k)), np.empty(k)
+    terms, room = np.empty((max(m, k), k)), np.empty((2, k))
     entry, beta = np.empty((t + 1, k)), np.empty((t + 1, k))
     for r in range(low, high):
         n, g, mine = lengths[r], r // each, r if both_ways else 0
         log_z[r] = 0.0
         if n > 0:
-            log_z[r] = forward(segments[r], tables[g], start[g], end[g], n, alpha[mine], entry, terms, top)
+            log_z[r] = forward(segments[r], tables[g], start[g], end[g], n, alpha[mine], entry, terms, room)
         if not both_ways:
             continue
         possible = n > 0 and log_z[r] > -np.inf
         if possible:
-            _backward(segments[r], tables_t[g], end[g], n, beta, rest[r], terms, top)
+            _backward(segments[r], tables_t[g], end[g], n, beta, rest[r], terms, room)
         for i in range(t):
             for size in range(1, m + 1):
                 inside = possible and i + size <= n
@@ -118,9 +118,9 @@ def sum_rows(
                     if inside:
                         terms[0, y] = entry[i, y] + segments[r, i, size - 1, y] + beta[i + size, y]
                 if inside:
-                    exp_less(terms[0], log_z[r], terms[0])
+                    exp_less(terms[0], log_z[r], room[1])
                 for y in range(k):
-                    chances[r, i, size - 1, y] = terms[0, y] if inside else 0.0
+                    chances[r, i, size - 1, y] = room[1, y] if inside else 0.0
 
 
 @compiled("d1", "d1", "d3", "d2", "d2", "i1", "i", "d3", "d3", "d3", "d2", "d2")
@@ -130,7 +130,7 @@ def expected_neighbours(
 ) -> None:  # fmt: skip
     """Add ``scale[r]`` times the expected transitions, starts and ends of each row."""
     k = tables.shape[1]
-    terms = np.empty(k)
+    terms, weights = np.empty(k), np.empty(k)
     for r in range(scale.shape[0]):
         n, g = lengths[r], r // each
         if n == 0 or log_z[r] == -np.inf:
@@ -139,9 +139,9 @@ def expected_neighbours(
             for x in range(k):
                 for y in range(k):
                     terms[y] = alpha[r, i, x] + tables[g, x, y] + rest[r, i, y]
-                exp_less(terms, log_z[r], terms)
+                exp_less(terms, log_z[r], weights)
                 for y in range(k):
-                    by_tables[g, x, y] += scale[r] * terms[y]
+                    by_tables[g, x, y] += scale[r] * weights[y]
         for y in range(k):
             by_start[g, y] += scale[r] * np.exp(start[g, y] + rest[r, 0, y] - log_z[r])
             by_end[g, y] += scale[r] * np.exp(alpha[r, n, y] + end[g, y] - log_z[r])

@@ -102,11 +102,11 @@ def sample_rows(
     """``members[i, r]``: segmentations drawn by ``uniforms[i, r]``, two numbers for each segment, from the last one."""
     _, t, m, k = segments.shape
     alpha, entry, logs = np.empty((t + 1, k)), np.empty((t + 1, k)), np.empty(max(m, k))
-    terms, top = np.empty((max(m, k), k)), np.empty(k)
+    terms, room = np.empty((max(m, k), k)), np.empty((2, k))
     for r in range(low, high):
         g, log_z = r // each, -np.inf
         if lengths[r] > 0:
-            log_z = forward(segments[r], tables[g], start[g], end[g], lengths[r], alpha, entry, terms, top)
+            log_z = forward(segments[r], tables[g], start[g], end[g], lengths[r], alpha, entry, terms, room)
         for i in range(members.shape[0]):
             for c in range(t):
                 for v in range(3):

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
+from catena.kernels.ops import array_of, differentiable, first_result, fold_vmap, is_plain, wants_gradient
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_loops import LANES, ROOM, share_rows, sum_rows
 from catena.numerics import NEVER, log_sum_exp
@@ -23,9 +24,9 @@ from catena.numerics import NEVER, log_sum_exp
 
 def log_partition(scores: Tensor, lengths: Tensor) -> Tensor:
     """log Z of every row."""
-    if wants_gradient(scores):
-        return _sum_both_ways(scores, lengths)[0]
-    return _one_way(scores, lengths)
+    if not wants_gradient(scores):
+        return _one_way(scores, lengths)
+    return _sum_alone(scores, lengths) if is_plain() else _sum_both_ways(scores, lengths)[0]
 
 
 def log_partition_and_marginals(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -55,19 +56,15 @@ def plain_log_partition(scores: Tensor, lengths: Tensor) -> Tensor:
 
 def _summed(scores: Tensor, lengths: Tensor, both_ways: bool) -> tuple[Tensor, Tensor]:
     b, t, _, k = scores.shape
-    wrong = _rows_without_numbers(scores, lengths)
-    scores, lengths = ready(scores, lengths)
-    log_z = torch.empty(b, dtype=torch.float64)
-    chances = scores.new_empty((b, t * (t + 1) // 2) if both_ways else (1, 1))
+    numbers, sizes = array_of(scores), array_of(lengths)
+    if sizes.min() < 0 or sizes.max() > t:
+        sizes = sizes.clip(0, t)
+    log_z = np.empty(b)
+    chances = np.empty((b, t * (t + 1) // 2) if both_ways else (1, 1), numbers.dtype)
     lanes = max(1, min(LANES, b, ROOM // (t * t)))
-    arrays = (scores.numpy(), lengths.numpy())
-    results = (log_z.numpy(), chances.numpy())
     work = b * t**2 * (t + 3 * k)
-    in_row_blocks(lambda low, high: sum_rows(*arrays, low, high, both_ways, lanes, *results), b, work)
-    if wrong is not None:
-        log_z[wrong] = torch.nan
-        chances[wrong if both_ways else slice(0)] = torch.nan
-    return log_z.to(scores.dtype), chances
+    in_row_blocks(lambda low, high: sum_rows(numbers, sizes, low, high, both_ways, lanes, log_z, chances), b, work)
+    return torch.from_numpy(log_z.astype(numbers.dtype)), torch.from_numpy(chances)
 
 
 def ready(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -99,11 +96,10 @@ def _both_ways_op(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
 @torch.library.custom_op("catena::tree_slopes", mutates_args=())
 def _slopes_op(scale: Tensor, scores: Tensor, lengths: Tensor, chances: Tensor) -> Tensor:
     b, t, _, k = scores.shape
-    scores, slopes = scores.detach().contiguous(), scores.new_zeros(scores.shape)
-    arrays = [x.detach().contiguous().numpy() for x in (scores, scale.to(scores.dtype), chances)]
-    result = slopes.numpy()
-    in_row_blocks(lambda low, high: share_rows(*arrays, low, high, result), b, 3 * b * t**2 * k)
-    return slopes
+    arrays = (array_of(scores), array_of(scale), array_of(chances))
+    slopes = np.zeros(scores.shape, arrays[0].dtype)
+    in_row_blocks(lambda low, high: share_rows(*arrays, low, high, slopes), b, 3 * b * t**2 * k)
+    return torch.from_numpy(slopes)
 
 
 @_one_way_op.register_fake
@@ -144,7 +140,7 @@ def _back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
     return _slopes(grad, scores, lengths, _sum_both_ways(scores, lengths)[1]), None
 
 
-def _back_both_ways(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, None]:
+def _back_both_ways(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, None]:
     return None if grad is None else _slopes(grad, *ctx.saved_tensors), None
 
 
@@ -160,3 +156,4 @@ def _back_slopes(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 _one_way = differentiable(_one_way_op, _keep_inputs, _back_one_way)
 _sum_both_ways = differentiable(_both_ways_op, _keep_all, _back_both_ways)
 _slopes = differentiable(_slopes_op, _keep_inputs, _back_slopes)
+_sum_alone = first_result(_both_ways_op, _back_both_ways)

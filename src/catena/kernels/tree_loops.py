@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from catena.kernels.chain_loops import greatest_of
 from catena.kernels.compiled import compiled
 from catena.kernels.tree_numbers import NOWHERE, exponent, mantissa, power_of_two, powers_of_two, to_log
 from catena.kernels.vector_math import exp_less
@@ -27,48 +28,73 @@ LANES, ROOM = 8, 32768
 
 
 @njit(nogil=True)
-def _share_labels(scores: Any, shares: Any, keep: bool, weights: Any, top: Any, mass: Any) -> None:
-    """The greatest score of one span's labels into ``top[0]``; the sum of their weights beside it into ``mass[0]``."""
-    most, total = -np.inf, 0.0
-    for q in range(scores.shape[0]):
-        most = scores[q] if scores[q] > most else most
-    exp_less(scores, most if most > -np.inf else 0.0, weights)
-    for q in range(scores.shape[0]):
-        total += weights[q]
-    top[0], mass[0] = most, total
-    if keep:
-        for q in range(scores.shape[0]):
-            shares[q] = weights[q] / total if total > 0 else 0.0
+def label_room(t: int, k: int) -> Any:
+    """Room for :func:`sum_labels`: four numbers of each span, and two of each label of the spans from one word."""
+    return np.empty((4, t * (t + 1) // 2)), np.empty((2, t, k))
+
+
+@njit(nogil=True)
+def _weigh_labels(scores: Any, i: int, n: int, room: Any, top: Any, mass: Any) -> int:
+    """Of the spans ``i`` to ``j``: the greatest score into ``top[j - i]``, and the weights of labels beside it into
+    ``room[1, j - i]``, their sum into ``mass[j - i]``. Returns how many scores are nan or +inf.
+
+    One exponential over all spans from a word is faster than one for each.
+    """
+    k, wrong = scores.shape[2], 0
+    less, weights = room[0], room[1]
+    for x in range(n - i):
+        j = i + x
+        for q in range(k):
+            wrong += not scores[i, j, q] < np.inf
+        top[x] = greatest_of(scores, i, j)
+        base = top[x] if top[x] > -np.inf else 0.0
+        for q in range(k):
+            less[x, q] = scores[i, j, q] - base
+    many = (n - i) * k
+    exp_less(less.reshape(-1)[:many], 0.0, weights.reshape(-1)[:many])
+    for x in range(n - i):
+        total = 0.0
+        for q in range(k):
+            total += weights[x, q]
+        mass[x] = total
+    return wrong
 
 
 @njit(nogil=True)
 def sum_labels(
-    scores: Any, n: int, lane: int, lanes: int, own: Any, own_e: Any, shares: Any, keep: bool, scratch: Any
-) -> None:
-    """The summed weight of each span's labels into ``own``; with ``keep`` the share of each into ``shares``."""
+    scores: Any, n: int, lane: int, lanes: int, own: Any, own_e: Any, shares: Any, keep: bool, spans: Any, labels: Any
+) -> int:
+    """The summed weight of each span's labels into ``own``; with ``keep`` the share of each into ``shares``.
+
+    Returns how many scores are nan or +inf; where any is, all weights are 0.
+    """
     k, size = scores.shape[2], n * (n + 1) // 2
-    top, mass, rest, weights = scratch[0, :size], scratch[1, :size], scratch[2, :size], scratch[3, :k]
-    x = 0
+    top, mass, rest, powers = spans[0, :size], spans[1, :size], spans[2, :size], spans[3, :size]
+    x = wrong = 0
     for i in range(n):
         if k > 1:
-            for j in range(i, n):
-                _share_labels(scores[i, j], shares[i, j], keep, weights, top[x + j - i :], mass[x + j - i :])
+            wrong += _weigh_labels(scores, i, n, labels, top[x:], mass[x:])
+            for j in range(i, n if keep else 0):
+                for q in range(k):
+                    shares[i, j, q] = labels[1, j - i, q] / mass[x + j - i] if mass[x + j - i] > 0 else 0.0
         else:
             for j in range(i, n):
                 top[x + j - i], mass[x + j - i] = scores[i, j, 0], 1.0
+                wrong += not scores[i, j, 0] < np.inf
             if keep:
                 for j in range(i, n):
                     shares[i, j, 0] = 1.0 if scores[i, j, 0] > -np.inf else 0.0
         x += n - i
     powers_of_two(top, rest)
-    exp_less(rest, 0.0, rest)
+    exp_less(rest, 0.0, powers)
     x = 0
     for i in range(n):
         for j in range(i, n):
-            value = rest[x] * mass[x] if top[x] > -np.inf else 0.0
+            value = powers[x] * mass[x] if top[x] > -np.inf and wrong == 0 else 0.0
             own[j - i, i * lanes + lane] = mantissa(value)
-            own_e[j - i, i * lanes + lane] = exponent(value, np.int64(top[x]))
+            own_e[j - i, i * lanes + lane] = exponent(value, np.int64(top[x])) if wrong == 0 else NOWHERE
             x += 1
+    return wrong
 
 
 @njit(nogil=True)
@@ -146,13 +172,16 @@ def _write(chart: Any, n: int, t: int, lane: int, lanes: int, chances: Any) -> N
 def sum_rows(
     scores: Any, lengths: Any, low: int, high: int, both_ways: bool, most_lanes: int, log_z: Any, chances: Any
 ) -> None:
-    """log Z of the rows ``low`` to ``high``; with ``both_ways`` also the probabilities of their spans."""
+    """log Z of the rows ``low`` to ``high``; with ``both_ways`` also the probabilities of their spans.
+
+    Both are nan where a score that is read is nan or +inf.
+    """
     t, width = scores.shape[1], scores.shape[1] * most_lanes + 8  # a power of two would crowd the cache
     own, own_e = np.empty((t, width)), np.empty((t, width), np.int64)
     beta, beta_e = np.empty((t, width)), np.empty((t, width), np.int64)
     inner, inner_e = np.empty((t, width)), np.empty((t, width), np.int64)
-    given, scratch = np.empty(width), np.empty((4, max(t * (t + 1) // 2, scores.shape[3])))
-    no_shares = np.empty((1, 1, 1))
+    given, no_shares, wrong = np.empty(width), np.empty((1, 1, 1)), np.zeros(most_lanes, np.int64)
+    spans, labels = label_room(t, scores.shape[3])
     for begin in range(low, high, most_lanes):
         lanes, n = min(most_lanes, high - begin), 0
         for r in range(begin, begin + lanes):
@@ -160,7 +189,7 @@ def sum_rows(
         _clear(own, own_e, n, lanes, NOWHERE)
         for lane in range(lanes):
             r = begin + lane
-            sum_labels(scores[r], lengths[r], lane, lanes, own, own_e, no_shares, False, scratch)
+            wrong[lane] = sum_labels(scores[r], lengths[r], lane, lanes, own, own_e, no_shares, False, spans, labels)
         inside(n, lanes, own, own_e, beta, beta_e, inner, inner_e)
         chart = own
         if both_ways:
@@ -174,22 +203,28 @@ def sum_rows(
             outside(n, lanes, beta, beta_e, inner, inner_e, chart, given)
             for lane in range(lanes):
                 _write(chart, lengths[begin + lane], t, lane, lanes, chances[begin + lane])
+        for lane in range(lanes):
+            if wrong[lane] > 0:
+                log_z[begin + lane] = np.nan
+                chances[begin + lane if both_ways else 0] = np.nan
 
 
 @compiled("4", "1", "2", "i", "i", "4")
 def share_rows(scores: Any, scale: Any, chances: Any, low: int, high: int, slopes: Any) -> None:
     """``slopes``, which are 0: each span's probability times ``scale``, shared out to its labels."""
     t, k = scores.shape[1], scores.shape[3]
-    top, mass, weights = np.empty(1), np.empty(1), np.empty(k)
+    top, mass, labels = np.empty(t), np.empty(t), np.empty((2, t, k))
     for r in range(low, high):
         x = 0
         for i in range(t):
+            if k > 1:
+                _weigh_labels(scores[r], i, t, labels, top, mass)
             for j in range(i, t):
-                here, given = slopes[r, i, j], scale[r] * chances[r, x]
+                given = scale[r] * chances[r, x]
                 x += 1
                 if k == 1:
-                    here[0] = given
+                    slopes[r, i, j, 0] = given
                 elif given != 0:
-                    _share_labels(scores[r, i, j], weights, True, weights, top, mass)
+                    each = given / mass[j - i]
                     for q in range(k):
-                        here[q] = given * weights[q]
+                        slopes[r, i, j, q] = each * labels[1, j - i, q]

@@ -18,7 +18,7 @@ from catena.kernels.compiled import compiled
 from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree import ready
-from catena.kernels.tree_loops import inside, sum_labels
+from catena.kernels.tree_loops import inside, label_room, sum_labels
 from catena.kernels.tree_numbers import power_of_two
 
 
@@ -233,14 +233,14 @@ def sample_rows(scores: Any, lengths: Any, low: int, high: int, uniforms: Any, s
     beta, beta_e = np.empty((t, t)), np.empty((t, t), np.int64)
     inner, inner_e = np.empty((t, t)), np.empty((t, t), np.int64)
     shares, todo = np.empty(scores.shape[1:]), np.empty((t + 1, 2), np.int64)
-    scratch = np.empty((4, max(t * (t + 1) // 2, scores.shape[3])))
+    spans_room, labels_room = label_room(t, scores.shape[3])
     for r in range(low, high):
         n = lengths[r]
         for s in range(spans.shape[0]):
             clear(spans[s, r])
         if n == 0:
             continue
-        sum_labels(scores[r], n, 0, 1, own, own_e, shares, True, scratch)
+        sum_labels(scores[r], n, 0, 1, own, own_e, shares, True, spans_room, labels_room)
         inside(n, 1, own, own_e, beta, beta_e, inner, inner_e)
         if beta[n - 1, 0] == 0:
             continue

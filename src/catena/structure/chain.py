@@ -152,7 +152,8 @@ class LinearChain(SemiringProgram):
             return super().log_prob(y)
         from catena.kernels.chain_score import log_prob
 
-        return log_prob(*self._rows(), self._closed(y)).reshape(self.batch_shape)
+        found = log_prob(*self._rows(shared=True), self._closed(y))
+        return found if len(self.batch_shape) == 1 else found.reshape(self.batch_shape)
 
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
         if y.shape == self.emissions.shape[:-1] and kernels_serve(*self.score_tensors()):
@@ -195,7 +196,7 @@ class LinearChain(SemiringProgram):
             return self.plain_log_partition()
         from catena.kernels.chain import log_partition
 
-        log_z = log_partition(*self._rows())
+        log_z = log_partition(*self._rows(shared=True))
         return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
 
     def _argmax(self) -> Int[Tensor, "*batch t"]:
@@ -270,8 +271,11 @@ class LinearChain(SemiringProgram):
 
     # --- for the kernels ------------------------------------------------------------------------------------
 
-    def _rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Emissions, transition tables, start, end and lengths, on one batch axis and with the holes closed."""
+    def _rows(self, shared: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Emissions, transition tables, start, end and lengths, on one batch axis and with the holes closed.
+
+        With ``shared``, what all of the batch share has no batch axis.
+        """
         (t, k), batch = self.emissions.shape[-2:], self.batch_shape
         emissions, steps = self.emissions, self.steps
         if self.mask is not None:
@@ -286,14 +290,16 @@ class LinearChain(SemiringProgram):
             lengths = self.lengths.expand(batch)
         tables = emissions.new_zeros(k, k) if self.transitions is None else self.transitions
         if steps is None:
-            tables = _grouped(tables.to(emissions.dtype), batch, (k, k))
+            tables = _grouped(tables, batch, (k, k), shared)
         else:
-            tables = (tables[..., None, :, :] + steps).to(emissions.dtype).expand(*batch, t, k, k).reshape(-1, t, k, k)
+            tables = (tables[..., None, :, :] + steps).expand(*batch, t, k, k).reshape(-1, t, k, k)
         start = emissions.new_zeros(k) if self.start is None else self.start
         end = emissions.new_zeros(k) if self.end is None else self.end
         if start.dim() > 1 or end.dim() > 1:
             start, end = start.expand(*batch, k), end.expand(*batch, k)
-        start, end = (_grouped(x.to(emissions.dtype), batch, (k,)) for x in (start, end))
+        if not tables.dtype == start.dtype == end.dtype == emissions.dtype:
+            tables, start, end = (x.to(emissions.dtype) for x in (tables, start, end))
+        start, end = _grouped(start, batch, (k,), shared), _grouped(end, batch, (k,), shared)
         if len(batch) == 1:
             return emissions, tables, start, end, lengths
         return emissions.reshape(-1, t, k), tables, start, end, lengths.reshape(-1)
@@ -304,7 +310,9 @@ class LinearChain(SemiringProgram):
 
     def _closed(self, y: Tensor) -> Tensor:
         """Tags with the holes closed, on one batch axis."""
-        return (y if self.mask is None else y.gather(-1, self._order())).reshape(-1, y.shape[-1])
+        if self.mask is not None:
+            y = y.gather(-1, self._order())
+        return y if y.dim() == 2 else y.reshape(-1, y.shape[-1])
 
     def _in_place(self, x: Tensor, own: int = 0) -> Tensor:
         """What the kernels found, ``[..., rows, t]`` and ``own`` more axes, with batch axes and holes again."""
@@ -368,8 +376,10 @@ class LinearChain(SemiringProgram):
                 )
 
 
-def _grouped(x: Tensor, batch: torch.Size, own: tuple[int, ...]) -> Tensor:
-    """A tensor that all rows share as ``[1, ...]``; one with batch axes as ``[n, ...]``."""
+def _grouped(x: Tensor, batch: torch.Size, own: tuple[int, ...], shared: bool) -> Tensor:
+    """A tensor that all rows share as it is, or as ``[1, ...]``; one with batch axes as ``[n, ...]``."""
+    if x.dim() == len(own) and shared:
+        return x
     return x[None] if x.dim() == len(own) else x.expand(*batch, *own).reshape(-1, *own)
 
 

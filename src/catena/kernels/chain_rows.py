@@ -1,0 +1,156 @@
+"""Chains as the loops of :mod:`catena.kernels.chain_loops` read them: numpy arrays, rows of a batch on the first axis.
+
+Arrays rather than tensors, since a batch of chains is summed in the time of a few dozen operations of torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from catena.kernels.chain_loops import BOTH_WAYS, LIMITS, ONE_WAY, level_tables, log_rows, sum_rows, weigh_pairs
+from catena.kernels.ops import array_of
+from catena.kernels.threads import in_row_blocks
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """A batch of chains.
+
+    Args:
+        emissions: ``[b, t, k]``.
+        tables: ``[g, k, k]``, each shared by ``b / g`` consecutive rows, or ``[b t, k, k]`` where they are stepped.
+        start: ``[g, k]`` for some ``g``, likewise.
+        end: likewise.
+        lengths: ``[b]``, from 0 to t.
+        stepped: whether each position has a table of its own.
+    """
+
+    emissions: Array
+    tables: Array
+    start: Array
+    end: Array
+    lengths: Array
+    stepped: bool
+
+    @classmethod
+    def of(cls, emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Chains:
+        """Tensors as :mod:`catena.kernels.chain` takes them, what all rows share with or without a first axis."""
+        t, k = emissions.shape[1:]
+        given, stepped = array_of(lengths), tables.dim() == 4
+        if given.min() < 0 or given.max() > t:
+            given = given.clip(0, t)
+        start_, end_ = array_of(start).reshape(-1, k), array_of(end).reshape(-1, k)
+        return cls(array_of(emissions), array_of(tables).reshape(-1, k, k), start_, end_, given, stepped)
+
+    @property
+    def sharing(self) -> tuple[int, int, int]:
+        """(rows that share a table, tables from one position to the next, rows that share a start and an end)."""
+        b = len(self.emissions)
+        return 1 if self.stepped else b // len(self.tables), int(self.stepped), b // len(self.start)
+
+    def levelled(self) -> tuple[Array, Array, Array, Array]:
+        """(the greatest of each column and the starts, tables less that, their exponentials, transposed too)."""
+        tables, edges = self.tables, len(self.start)
+        entry = np.empty((len(tables) + edges, tables.shape[2]), tables.dtype)
+        entry[-edges:] = self.start
+        moves, matrix, matrix_t = (np.empty(tables.shape, tables.dtype) for _ in range(3))
+        level_tables(tables, entry, moves, matrix, matrix_t)
+        return entry, moves, matrix, matrix_t
+
+    def summed(self, keep: int) -> tuple[Array, Array, Array, Array, Array]:
+        """(log Z, marginals, forward weights, onward weights, whether each row is exact)."""
+        b, t, k = self.emissions.shape
+        each, stride, each_edge = self.sharing
+        lengths, order = self.lengths, np.arange(b)
+        # Rows of one table stay together, long ones first, so that four of a kind go through it.
+        if stride == 0 and lengths.min() != lengths.max():
+            order = np.lexsort((-lengths, order // each))
+        dtype, small, large = self.emissions.dtype, (1, 1, 1), (b, t, k)
+        log_z, exact = np.empty(b), np.empty(b, np.bool_)
+        a = np.empty(large if keep > ONE_WAY else small, dtype)
+        chances, onward = (np.empty(large if keep == BOTH_WAYS else small, dtype) for _ in range(2))
+        entry, moves, matrix, matrix_t = self.levelled()
+
+        def run(low: int, high: int) -> None:
+            sum_rows(
+                self.emissions, entry, self.end, moves, matrix, matrix_t, order, each, stride, each_edge, lengths, low,
+                high, keep, log_z, exact, a, chances, onward, *LIMITS[dtype],
+            )  # fmt: skip
+
+        in_row_blocks(run, b, b * t * k * k * (2 if keep == BOTH_WAYS else 1))
+        return log_z, chances, a, onward, exact
+
+    def in_logs(self, scale: Array) -> tuple[Array, Array, Array, Array]:
+        """(log Z, marginals, logs of the forward weights, scale × expected pairs), in log space and float64."""
+        log_z = np.empty(len(self.emissions))
+        alpha, chances = np.empty_like(self.emissions), np.empty_like(self.emissions)
+        pairs = np.zeros_like(self.tables)
+        scores = (self.emissions, self.start, self.end, self.tables)
+        log_rows(*scores, *self.sharing, self.lengths, scale, log_z, alpha, chances, pairs)
+        return log_z, chances, alpha, pairs
+
+    def expected_pairs(self, a: Array, onward: Array, scale: Array) -> Array:
+        """Scale × expected pairs for each table, from the forward and the onward weights."""
+        (b, t, k), times = a.shape, scale[0]
+        if scale.strides[0] != 0 and not (scale == times).all():
+            onward, times = onward * scale[:, None, None], scale.dtype.type(1)
+        if self.stepped:
+            counts: Array = np.zeros((b, t, k, k), a.dtype)
+            np.multiply(a[:, :-1, :, None], onward[:, :-1, None, :], out=counts[:, 1:])
+        else:
+            rows = (len(self.tables), -1, k)
+            left, right = torch.from_numpy(a.reshape(rows)), torch.from_numpy(onward.reshape(rows))
+            counts = torch.bmm(left.transpose(1, 2), right).numpy()
+        counts = counts.reshape(self.tables.shape)
+        # Of a sum or a mean over rows the result is scaled, not its parts.
+        weigh_pairs(self.tables, times, counts)
+        return counts
+
+    def groups(self) -> Array:
+        """For each row the numbers of its tables: one, or ``t``."""
+        each, stride, _ = self.sharing
+        b, t, _ = self.emissions.shape
+        return np.arange(b * t).reshape(b, t) if stride else np.arange(b)[:, None] // each
+
+    def those(self, rows: Array) -> Chains:
+        """Some of the rows, in float64, each with tables of its own."""
+        edge = rows // self.sharing[2]
+        tables = self.tables[self.groups()[rows].reshape(-1)]
+        scores = (self.emissions[rows], tables, self.start[edge], self.end[edge])
+        emissions, tables, start, end = (x.astype(np.float64) for x in scores)
+        return Chains(emissions, tables, start, end, self.lengths[rows], self.stepped)
+
+
+@dataclass(frozen=True)
+class Rescued:
+    """Rows for which the range of their floats did not suffice, done with more."""
+
+    rows: Array
+    log_z: Array
+    chances: Array
+    pairs: Array
+    """``[n, k, k]``, or ``[n t, k, k]`` where each position has a table; scaled."""
+
+    @classmethod
+    def of(cls, chains: Chains, exact: Array, scale: Array) -> Rescued:
+        """The rows that are not exact: float32 goes on in float64, float64 in log space."""
+        rows = np.flatnonzero(~exact)
+        wide, scale = chains.those(rows), scale[rows].astype(np.float64)
+        if chains.emissions.dtype == np.float64:
+            log_z, chances, _, pairs = wide.in_logs(scale)
+            return cls(rows, log_z, chances, pairs)
+        log_z, chances, a, onward, fits = wide.summed(BOTH_WAYS)
+        pairs = wide.expected_pairs(a, onward, scale)
+        if not fits.all():
+            rest = cls.of(wide, fits, scale)
+            log_z[rest.rows], chances[rest.rows] = rest.log_z, rest.chances
+            pairs[wide.groups()[rest.rows].reshape(-1)] = rest.pairs
+        return cls(rows, log_z, chances, pairs)
