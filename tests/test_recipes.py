@@ -38,7 +38,8 @@ def test_the_command_of_a_recipe_is_one_that_the_command_line_takes(name: str) -
     assert words[words.index("-c") + 1] == name
     schema = TASKS[task].config_class()
     keys, rest = take_keys(schema, TrainFlags, words[2:], {})
-    assert {key.dotted for key, _ in keys} <= {"data.dev", "data.test"}
+    paths = schema.model_fields["data"].annotation.PATHS  # type: ignore[union-attr]
+    assert {key.dotted for key, _ in keys} <= {f"data.{path}" for path in paths}
     assert not [word for word in rest if word.startswith("--") and word not in ("--seeds", "--config")]
 
 
