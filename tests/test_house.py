@@ -15,7 +15,7 @@ FLOORS = [
     {"attention", "outputs", "grammar", "draw"},
     {"encoders", "decoding"},
     {"lm", "seq2seq", "vectors"},
-    {"transduction", "retrieval"},
+    {"transduction", "retrieval", "export"},
     {"training"},
     {"tasks"},
     {"recipes"},

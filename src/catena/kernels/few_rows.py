@@ -36,6 +36,7 @@ class FewRows:
             x.dtype == weight.dtype == torch.float32
             and x.device.type == weight.device.type == "cpu"
             and not torch.is_grad_enabled()
+            and not torch.jit.is_tracing()
             and len(x) <= FEW
             and weight.numel() <= MOST
         )

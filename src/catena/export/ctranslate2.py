@@ -1,0 +1,129 @@
+"""A Transformer as a model folder of CTranslate2, a fast engine for translation on CPUs and GPUs.
+
+The folder has what its ``Translator`` reads: the weights, in single precision or in 8 bits, and the tokens of both
+sides. What it is given and what it gives are tokens: texts are cut and joined by the run's own tokenizer. A source must
+end with the token that ends sources in training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from catena.embeddings.positions import RotaryPositions
+from catena.encoders.transformer_step import feed_of
+from catena.errors import ConfigError
+from catena.extras import require
+from catena.outputs.softmax import Softmax
+from catena.seq2seq.transformer import Transformer
+
+ACTIVATIONS = {nn.ReLU: "RELU", nn.GELU: "GELU", nn.SiLU: "SWISH", nn.Tanh: "Tanh", nn.Sigmoid: "Sigmoid"}
+LONGEST = 2048
+"""Positions that are written out where they are computed."""
+NEVER = -1e9
+"""The score of what never comes: the format has no -inf in 8 bits."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of a model by their ids."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+    unknown: str = "<unk>"
+
+
+def to_ctranslate2(model: Transformer, tokens: Tokens, folder: Path, quantization: str | None = None) -> None:
+    """Write the model into a folder, which must not be there.
+
+    Args:
+        quantization: ``int8`` and others that CTranslate2 knows; None for single precision.
+    """
+    require("ctranslate2", "ctranslate2", "exporting to CTranslate2")
+    from ctranslate2.specs import TransformerSpec, common_spec
+
+    check(model)
+    if folder.exists():
+        raise ConfigError(f"{folder} is there already: name a folder that is not")
+    layers: list[Any] = list(model.decoder.layers)
+    spec = TransformerSpec.from_config(
+        (len(model.encoder.layers), len(layers)),
+        layers[0].attention.n_heads,
+        pre_norm=layers[0].norm_first,
+        activation=getattr(common_spec.Activation, ACTIVATIONS[type(feed_of(layers[0])[1])]),
+    )
+    _fill_side(spec.encoder, model.encoder, model.encoder.positions)
+    spec.encoder.embeddings[0].weight = _array(model.source_embedding.weight)
+    _fill_side(spec.decoder, model.decoder, model.decoder.positions)
+    spec.decoder.embeddings.weight = _array(model.target_embedding.weight)
+    scores: Any = model.output.scores
+    spec.decoder.projection.weight = _array(scores.weight)
+    if scores.effective_bias is not None:
+        spec.decoder.projection.bias = _array(scores.effective_bias).clip(min=NEVER)
+    spec.register_source_vocabulary(list(tokens.source))
+    spec.register_target_vocabulary(list(tokens.target))
+    spec.config.unk_token = tokens.unknown
+    spec.config.bos_token = spec.config.decoder_start_token = tokens.target[model.begin]
+    spec.config.eos_token = tokens.target[model.end]
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    folder.mkdir(parents=True)
+    spec.save(str(folder))
+
+
+def check(model: Transformer) -> None:
+    """Refuse what the format cannot hold."""
+    layer: Any = model.decoder.layers[0]
+    if isinstance(layer.attention.rotate, RotaryPositions):
+        raise ConfigError(
+            "CTranslate2 has no rotary positions for models with an encoder: train with positions = 'sinusoidal' or "
+            "'learned', or export to ONNX"
+        )
+    activation = type(feed_of(layer)[1])
+    if activation not in ACTIVATIONS:
+        known = ", ".join(kind.__name__ for kind in ACTIVATIONS)
+        raise ConfigError(f"CTranslate2 has no activation {activation.__name__}, only {known}: export to ONNX")
+    if not isinstance(model.output, Softmax) or model.output.temperature != 1:
+        raise ConfigError("CTranslate2 has the full softmax at temperature 1 alone: train with output.kind = 'softmax'")
+
+
+def _fill_side(spec: Any, side: Any, positions: nn.Module) -> None:
+    d = side.layers[0].attention.d
+    spec.scale_embeddings = True
+    longest = getattr(positions, "max_length", LONGEST)
+    spec.position_encodings.encodings = _array(positions(torch.zeros(1, longest, d))[0])
+    if isinstance(side.leave, nn.LayerNorm):
+        _fill_norm(spec.layer_norm, side.leave)
+    for into, layer in zip(spec.layer, side.layers, strict=True):
+        own = layer.attention
+        _fill_map(into.self_attention.linear[0], own.query, own.keys, own.values)
+        _fill_map(into.self_attention.linear[1], own.output)
+        _fill_norm(into.self_attention.layer_norm, layer.attention_norm)
+        if hasattr(layer, "cross"):
+            _fill_map(into.attention.linear[0], layer.cross.query)
+            _fill_map(into.attention.linear[1], layer.cross.keys, layer.cross.values)
+            _fill_map(into.attention.linear[2], layer.cross.output)
+            _fill_norm(into.attention.layer_norm, layer.cross_norm)
+        _fill_map(into.ffn.linear_0, layer.feed[0])
+        _fill_map(into.ffn.linear_1, layer.feed[3])
+        _fill_norm(into.ffn.layer_norm, layer.feed_norm)
+
+
+def _fill_map(spec: Any, *maps: nn.Linear) -> None:
+    spec.weight = np.concatenate([_array(m.weight) for m in maps])
+    spec.bias = np.concatenate([_array(m.bias) for m in maps])
+
+
+def _fill_norm(spec: Any, norm: nn.LayerNorm) -> None:
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _array(x: Tensor) -> np.ndarray:
+    # A copy: weights are made 8 bits wide where they lie.
+    return x.detach().cpu().float().numpy().copy(order="C")

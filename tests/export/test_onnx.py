@@ -1,0 +1,116 @@
+"""Encoder-decoders as ONNX graphs: a search over a runtime of ONNX finds what it finds here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import config
+
+from catena.errors import ConfigError
+from catena.export.onnx import to_onnx
+from catena.export.steps import step_module
+from catena.seq2seq.base import EncoderDecoder, Source
+from catena.seq2seq.build import build_encoder_decoder
+from catena.seq2seq.convolutional_settings import ConvolutionalSettings
+from catena.seq2seq.recurrent_settings import RecurrentSettings
+from catena.seq2seq.transformer_settings import TransformerSettings
+from tests.laws.seq2seq_laws import SIDES
+
+needed = pytest.mark.skipif(find_spec("onnxruntime") is None or find_spec("onnx") is None, reason="needs onnxruntime")
+SMALL = {"d": 8, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_feed": 12}
+KINDS = {
+    "transformer": TransformerSettings(**SMALL),
+    "rotary": TransformerSettings(**SMALL, positions="rotary", norm="post"),
+    "learned": TransformerSettings(**SMALL, positions="learned", max_length=20),
+    "lstm": RecurrentSettings(cell="lstm", d=8, d_embedding=6),
+    "gru": RecurrentSettings(cell="gru", d=8, d_embedding=6, order="bahdanau"),
+}
+
+
+def made(settings: Any) -> EncoderDecoder:
+    torch.manual_seed(4)
+    model = build_encoder_decoder(settings, SIDES).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return model
+
+
+@pytest.fixture(autouse=True)
+def sizes_may_be_tensors() -> Iterator[None]:
+    """The exporter follows sizes as tensors, which annotations do not know."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
+
+
+class Session:
+    """Both graphs in onnxruntime."""
+
+    def __init__(self, folder: Path) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        paths = [str(folder / name) for name in ("encoder.onnx", "step.onnx")]
+        self.reads, self.steps = (
+            onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]) for path in paths
+        )
+        self.signature = json.loads((folder / "signature.json").read_text())
+
+    def read(self, ids: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
+        return self.reads.run(None, self._given(self.reads, ["ids", "lengths"], [ids, lengths]))
+
+    def step(self, ids: np.ndarray, position: int, states: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        names = ["ids", "position", *(f"state_{i}" for i in range(len(states)))]
+        given = self._given(self.steps, names, [ids, np.array([position]), *states])
+        log_probs, *changed = self.steps.run(None, given)
+        states = list(states)
+        for place, state in zip(self.signature["next"], changed, strict=True):
+            states[place] = state
+        return log_probs, states
+
+    @staticmethod
+    def _given(session: Any, names: list[str], values: list[np.ndarray]) -> dict[str, np.ndarray]:
+        """An input that a graph does not read, such as a position, is not among its inputs."""
+        known = {one.name for one in session.get_inputs()}
+        return {name: value for name, value in zip(names, values, strict=True) if name in known}
+
+
+@needed
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_in_another_runtime_are_the_steps_here(kind: str, tmp_path: Path) -> None:
+    model = made(KINDS[kind])
+    to_onnx(model, tmp_path / "model")
+    there = Session(tmp_path / "model")
+    assert (there.signature["begin"], there.signature["end"]) == (SIDES.begin, SIDES.end)
+    ids = torch.tensor([[4, 5, 6, 7, 8], [5, 3, 0, 0, 0], [8, 7, 6, 3, 0]])
+    lengths = torch.tensor([5, 2, 4])
+    stepper = model.stepper(Source(ids, lengths))
+    ours, states = stepper.start(3), there.read(ids.numpy(), lengths.numpy())
+    given = np.full(3, SIDES.begin)
+    for position, (chosen, rows) in enumerate((([4, 5, 6], [2, 0, 1]), ([7, 4, 4], [1, 1, 2]), ([5, 6, 7], [0, 1, 2]))):
+        log_probs, states = there.step(given, position, states)
+        np.testing.assert_allclose(log_probs, stepper.log_probs(ours).numpy(), rtol=0, atol=2e-4)
+        ours = stepper.select(ours, torch.tensor(rows))
+        states = [state[rows] for state in states]
+        given = np.array(chosen)
+        ours = stepper.advance(ours, torch.tensor(chosen))
+
+
+def test_what_has_no_graph_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Convolutional cannot be written as ONNX"):
+        step_module(made(ConvolutionalSettings(d=8, d_embedding=6)))
+
+
+@needed
+def test_a_folder_that_is_there_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is there already"):
+        to_onnx(made(KINDS["gru"]), tmp_path)
