@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from catena.draw.points import draw_way
@@ -13,7 +14,7 @@ SQUARE = [(0.0, 0.0), (2.0, 0.0), (2.0, 1.0), (0.0, 1.0)]
 
 
 def test_a_way_goes_from_point_to_point_and_a_round_trip_is_filled():
-    found = read(draw_way(SQUARE, [(0, 1, 2, 0), (3, 2)], title="two ways"))
+    found = read(draw_way(np.array(SQUARE), [(0, 1, 2, 0), (3, 2)], title="two ways"))
     at = {k: found.text(str(k)).box.middle for k in range(4)}
     ring, open_way = found.having("path", "s-accent")
     for way, line in (((0, 1, 2, 0), ring), ((3, 2), open_way)):

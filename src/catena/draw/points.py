@@ -25,7 +25,7 @@ def draw_way(
         height: the largest height.
         title: a heading.
     """
-    check_some("points", points)
+    check_some("points", list(points))
     given = array("points", points, "n c")
     places = fitted(given, len(given), width, height)
     canvas = Canvas()

@@ -10,7 +10,7 @@ COLUMNS, ROWS = 48, 16
 
 def sketch_points(points: Numbers) -> str:
     """The points from left to right and from below, x and y each as wide as fits; one may cover another."""
-    check_some("points", points)
+    check_some("points", list(points))
     given = array("points", points, "n c")
     low, high = given.min(axis=0), given.max(axis=0)
     grid = Grid()
