@@ -134,6 +134,10 @@ class Predictor(ABC):
         """This model and others as one, where a task can join them."""
         raise DataError(f"{type(self).__name__} cannot be joined with other models: leave --ensemble out")
 
+    def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
+        """Write this model in the form of another program into a folder, which must not be there."""
+        raise DataError(f"{type(self).__name__} cannot be exported: only translators can")
+
     @abstractmethod
     def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[Any]:
         """A prediction for each item."""

@@ -26,6 +26,7 @@ from catena.tasks.translate.among import Candidates
 from catena.tasks.translate.batches import log_probs_of
 from catena.tasks.translate.dataset import Pairs, Texts, check_pairs, read_pairs
 from catena.tasks.translate.encoding import Coded, Encoding
+from catena.tasks.translate.exported import export_to
 from catena.tasks.translate.lexicon import load_candidates
 from catena.tasks.translate.picture import draw, sketch
 from catena.tasks.translate.scoring import likelihood_measure, likelihood_scores, measure_of, report_of
@@ -98,6 +99,10 @@ class TranslatePredictor(Predictor):
                 )
             members += other.members
         return TranslatePredictor(self.config, members, self.searcher.candidates)
+
+    def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
+        """Write the model for another program, with the tokenizer and the vocabulary beside it."""
+        export_to(to, self.members[0].model, self.encoding, folder, quantization)
 
     # --- translating --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,39 @@
+"""Translators in the form of other programs, with the tokenizers and vocabularies that belong to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from catena.data.vocabulary import UNK_SYMBOL
+from catena.errors import ConfigError
+from catena.seq2seq.base import EncoderDecoder
+from catena.seq2seq.transformer import Transformer
+from catena.tasks.translate.encoding import Encoding
+
+
+def export_to(
+    to: str, model: EncoderDecoder, encoding: Encoding, folder: Path, quantization: str | None = None
+) -> None:
+    """Write a model as ``ctranslate2`` or ``onnx`` into a folder, which must not be there.
+
+    What is given to either is the tokens of a source and behind them the mark of the end.
+    """
+    if to == "ctranslate2":
+        from catena.export.ctranslate2 import Tokens, to_ctranslate2
+
+        if not isinstance(model, Transformer):
+            raise ConfigError(
+                f"CTranslate2 runs Transformers, and this model is a {type(model).__name__}: export it --to onnx"
+            )
+        source, target = encoding.source.vocabulary, encoding.target.vocabulary
+        tokens = Tokens(source.tokens(range(len(source))), target.tokens(range(len(target))), UNK_SYMBOL)
+        to_ctranslate2(model, tokens, folder, quantization)
+    elif to == "onnx":
+        from catena.export.onnx import to_onnx
+
+        if quantization is not None:
+            raise ConfigError(f"quantization = {quantization!r} is for CTranslate2: leave it out, or export --to it")
+        to_onnx(model, folder)
+    else:
+        raise ConfigError(f"models are exported to ctranslate2 or onnx, and not to {to!r}")
+    encoding.save(folder)

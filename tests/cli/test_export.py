@@ -1,0 +1,64 @@
+"""``catena export``: a translator for other programs, which write what it writes."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from jaxtyping import config
+
+from catena.cli.main import main
+from catena.tasks.application import Asking
+from catena.tasks.translate.predictor import load_predictor
+from tests.tasks.translate.toy import write_files
+
+TRANSFORMER = [
+    "--model", "transformer", "--model.d", "16", "--n-heads", "2", "--n-encoder-layers", "1", "--n-decoder-layers", "1",
+    "--d-feed", "16",
+]  # fmt: skip
+RECURRENT = ["--model", "recurrent", "--cell", "gru", "--model.d", "16", "--d-embedding", "16"]
+
+
+def trained(folder: Path, network: list[str]) -> Path:
+    write_files(folder)
+    more = ["--tokenizer", "words", "--min-count", "1", "--threads", "1", "--max-epochs", "1", "--sentences", "1"]
+    files = ["--source", folder / "train.en", "--target", folder / "train.de", "-o", folder / "run", "-q"]
+    assert main(["train", "translate", *map(str, files), *network, *more]) == 0
+    return folder / "run"
+
+
+@pytest.mark.skipif(find_spec("ctranslate2") is None, reason="needs ctranslate2")
+def test_a_transformer_translates_alike_in_ctranslate2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import ctranslate2
+    import torch
+
+    run = trained(tmp_path, TRANSFORMER)
+    assert main(["export", str(run), "--to", "ctranslate2", "-o", str(tmp_path / "out")]) == 0
+    assert "wrote" in capsys.readouterr().out
+    predictor = load_predictor(run, torch.device("cpu"))
+    there = ctranslate2.Translator(str(tmp_path / "out"), "cpu", inter_threads=1, intra_threads=1)
+    texts = ["The dog sees a man.", "A bird hears the cat today."]
+    given = [[*predictor.encoding.source.tokeniser.tokens(text), "</s>"] for text in texts]
+    found = there.translate_batch(given, beam_size=1, max_decoding_length=6)
+    ours = predictor.predict(texts, Asking(beam_size=1))
+    for theirs, one in zip(found, ours, strict=True):
+        assert tuple(theirs.hypotheses[0]) == one.translations[0].tokens[:6]
+    assert (tmp_path / "out" / "vocabulary.json").exists() or (tmp_path / "out" / "target-vocabulary.json").exists()
+    assert main(["export", str(run), "-o", str(tmp_path / "out")]) == 1
+    assert "is there already" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(find_spec("onnx") is None, reason="needs onnx")
+def test_a_recurrent_model_goes_to_onnx_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = trained(tmp_path, RECURRENT)
+    config.update("jaxtyping_disable", True)  # the exporter follows sizes as tensors, which annotations do not know
+    try:
+        assert main(["export", str(run), "--to", "onnx", "-o", str(tmp_path / "out")]) == 0
+    finally:
+        config.update("jaxtyping_disable", False)
+    assert {"encoder.onnx", "step.onnx", "signature.json"} <= {path.name for path in (tmp_path / "out").iterdir()}
+    assert main(["export", str(run), "--to", "ctranslate2", "-o", str(tmp_path / "other")]) == 1
+    assert "export it --to onnx" in capsys.readouterr().err
+    assert main(["export", str(run)]) == 2
+    assert "name the folder to write" in capsys.readouterr().err
