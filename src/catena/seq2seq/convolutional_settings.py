@@ -28,9 +28,9 @@ class ConvolutionalSettings(Config):
     """Positions that a window reads: centred in the source, ending at its position in the target."""
     max_length: int = Field(1024, gt=0)
     """Longest source and target: positions are learned."""
-    share: Literal["all", "output", "embeddings", "none"] | None = None
+    share: Literal["auto", "all", "output", "embeddings", "none"] = "auto"
     """Which tables are one: all (source, target and output), output (target and output), embeddings (source and
-    target) or none; if not set, all where both sides have one vocabulary, and output where they have two."""
+    target) or none; auto is all where both sides have one vocabulary, and output where they have two."""
     dropout: Probability = 0.1
     """Probability of dropping a unit of the embeddings, of what a layer reads, and of what predicts."""
     output: OutputSettings = SoftmaxSettings(smoothing=0.1)

@@ -14,17 +14,18 @@ from catena.outputs.build import build_output
 from catena.outputs.settings import OutputSettings
 from catena.seq2seq.sides import Sides
 
-Share = Literal["all", "output", "embeddings", "none"]
+Share = Literal["auto", "all", "output", "embeddings", "none"]
 
 
 def build_tables(
-    share: Share | None, output: OutputSettings, d: int, sides: Sides
+    share: Share, output: OutputSettings, d: int, sides: Sides
 ) -> tuple[EmbeddingTable, EmbeddingTable, OutputLayer]:
     """The tables of source and target and the output layer, which are one where ``share`` says so.
 
     Rows have variance 1 / d, which a factor of √d makes 1.
     """
-    share = share or ("all" if sides.shared else "output")
+    if share == "auto":
+        share = "all" if sides.shared else "output"
     if share in ("all", "embeddings") and not sides.shared:
         raise ConfigError(
             f"share = {share!r} makes source and target one table, but they have vocabularies of their own: "

@@ -35,9 +35,9 @@ class TransformerSettings(Config):
     """Longest source and target that learned positions allow."""
     activation: ActivationName = "relu"
     """Activation of the feed-forward layers."""
-    share: Literal["all", "output", "embeddings", "none"] | None = None
+    share: Literal["auto", "all", "output", "embeddings", "none"] = "auto"
     """Which tables are one: all (source, target and output), output (target and output), embeddings (source and
-    target) or none; if not set, all where both sides have one vocabulary, and output where they have two."""
+    target) or none; auto is all where both sides have one vocabulary, and output where they have two."""
     dropout: Probability = 0.1
     """Probability of dropping a unit of the embeddings with their positions, and of what each part adds."""
     attention_dropout: Probability = 0.0
@@ -67,7 +67,7 @@ class TransformerSettings(Config):
         if tree != "classes" and self.share not in ("embeddings", "none"):
             raise ValueError(
                 f"output.tree = {tree!r} has weights for each decision, not for each word, so that share = "
-                f"{self.share or 'none set'!r} cannot tie them: set share = 'embeddings' or 'none', or choose "
+                f"{self.share!r} cannot tie them: set share = 'embeddings' or 'none', or choose "
                 "output.tree = 'classes'"
             )
         return self

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from catena import config as configs
-from catena.config import to_toml
+from catena.config import keys, to_toml
 from catena.errors import ConfigError
+from catena.tasks.table import TASKS
 from catena.tasks.translate.settings import TranslateConfig, TranslateData
 
 
@@ -79,7 +80,15 @@ def test_files_are_named_by_what_they_are_for() -> None:
     assert TranslateData(train=("a.tsv",)).part("train") == [("a.tsv", None)]
 
 
-def test_a_config_is_written_and_read_again(tmp_path: Path) -> None:
-    config = parse(target_tokenizer={"kind": "characters"}, writing={"candidates": 100}, model={"kind": "recurrent"})
+@pytest.mark.parametrize("kind", ["recurrent", "transformer", "convolutional", "copy"])
+def test_a_config_is_written_and_read_again(kind: str, tmp_path: Path) -> None:
+    config = parse(target_tokenizer={"kind": "characters"}, model={"kind": kind})
     (tmp_path / "config.toml").write_text(to_toml(config), encoding="utf-8")
     assert configs.load(TranslateConfig, tmp_path / "config.toml") == config
+
+
+def test_no_key_means_two_things_by_none() -> None:
+    for entry in TASKS.values():
+        for key in keys(entry.config_class()):
+            both = type(None) in key.types and "none" in key.choices
+            assert not both, f"{entry.name}: {key.dotted} would not be read as it was written"
