@@ -34,8 +34,7 @@ class TestAttention(EncoderDecoderLaws):
             {},
             {"cell": "gru", "order": "bahdanau", "n_layers": 2, "tied": False},
             {"order": "gnmt", "n_layers": 3, "residual": True, "bidirectional": "first", "handover": "zero"},
-            {"attention": "dot", "input_feeding": False, "n_layers": 2, "shared": True, "handover": "map"},
-            {"attention": "bilinear", "n_heads": 2, "cell": "coupled_lstm", "handover": "mean"},
+            {"attention": "bilinear", "n_heads": 2, "cell": "coupled_lstm", "input_feeding": False, "shared": True},
         ],
         ids=lambda options: "-".join(str(value) for value in options.values()) or "plain",
     )
@@ -46,7 +45,6 @@ class TestAttention(EncoderDecoderLaws):
 class TestLatentAndLocal(EncoderDecoderLaws):
     @pytest.fixture(
         params=[
-            {"attention_kind": "hard_straight_through"},
             {"attention_kind": "hard_sampled", "attention": "concat"},
             {"attention_kind": "marginal", "input_feeding": False, "attention": "concat_product"},
             {"attention_kind": "local_monotonic", "window": 1, "order": "bahdanau"},
@@ -70,8 +68,6 @@ class TestNoAttention(EncoderDecoderLaws):
 
     @pytest.fixture(
         params=[
-            {"bidirectional": "none", "reverse": True, "n_layers": 2},
-            {"cell": "gru", "tied": False},
             {"cell": "gru_reset_first", "reverse": True},
             {"encoder": "additive", "n_layers": 2, "handover": "map"},
         ],

@@ -27,7 +27,7 @@ TARGETS = [[4, 5, 3], [3], [6, 7, 7, 4, 3]]
         {"order": "gnmt", "n_layers": 3, "residual": True, "bidirectional": "first", "attention": "scaled"},
         {"order": "gnmt", "n_layers": 4, "residual": True, "bidirectional": "none", "tied": False},
         {"attention": "none", "reverse": True, "n_layers": 3, "residual": True, "bidirectional": "none"},
-        {"attention": "none", "encoder": "additive", "n_layers": 2},
+        {"attention": "none", "encoder": "additive", "n_layers": 2, "handover": "mean"},
         {"attention_kind": "marginal", "input_feeding": False, "attention": "concat_product"},
         {"attention_kind": "local_monotonic", "window": 1, "reverse": True},
         {"attention_kind": "local_predictive", "window": 2, "input_feeding": False},
