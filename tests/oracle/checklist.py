@@ -35,6 +35,7 @@ def checklist_log_probs(
     targets: list[int],
     forbidden: set[int],
     sharpness: tuple[float, float],
+    gain: float,
 ) -> tuple[Vector, Matrix, Matrix, Matrix, Matrix]:
     """The log-probability of each target after the ids that are read before it; and of each step the switch, the
     weights of new and of used items, and the list.
@@ -70,7 +71,7 @@ def checklist_log_probs(
         out = [switch[0] * x for x in projected]
         for weight_new, weight_used, row in zip(new, used, rows, strict=True):
             share = switch[1] * weight_new + switch[2] * weight_used
-            out = [x + share * y for x, y in zip(out, row, strict=True)]
+            out = [x + gain * share * y for x, y in zip(out, row, strict=True)]
         ticked = [min(1.0, a + switch[1] * weight) for a, weight in zip(ticked, new, strict=True)]
         logits = [x + b for x, b in zip(times(weights["O"], out), biases["O"], strict=True)]
         mass = math.fsum(math.exp(x) for i, x in enumerate(logits) if i not in forbidden)

@@ -13,7 +13,7 @@ from catena.decoding.beam import beam
 from catena.decoding.greedy import greedy
 from catena.errors import ConfigError
 from catena.seq2seq.base import Source
-from catena.seq2seq.checklist import LM, NEW, USED, ChecklistModel
+from catena.seq2seq.checklist import LM, NEW, USED, Agenda, ChecklistModel
 from catena.seq2seq.checklist_settings import ChecklistSettings
 from catena.seq2seq.sides import Sides
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, EncoderDecoderLaws
@@ -72,6 +72,7 @@ def looped(net: ChecklistModel, row: int) -> tuple[list, list, list, list, list]
         targets,
         set(SIDES.forbidden),
         (net.settings.switch_sharpness, net.settings.item_sharpness),
+        net.gain.item(),
     )
 
 
@@ -163,18 +164,59 @@ class TestMentions:
         assert model(supervision=0.0, completion=0.5).loss(*rows).item() == pytest.approx(wanted.item())
 
 
+class TestReader:
+    """With a reader, against a step written out from the formulas on the parts that the other tests hold."""
+
+    def test_a_look_joins_the_input_and_what_is_said(self) -> None:
+        net = model(reader="attention", tied=False)
+        source, row = source_of(*AGENDAS), 0
+        with torch.no_grad():
+            memory = net.encode(source)
+            agenda = Agenda(*memory.more)
+            first = net.step(net.read(net.embedding(torch.full((3, 1), BEGIN))[:, 0]), net.started(agenda), agenda)
+            n = int(source.lengths[row])
+            states = net.reader.encoder(net.embedding(source.ids[row : row + 1, :n]), source.lengths[row : row + 1])[0]
+            query = net.recur.weight[-net.reader.d_query :] @ agenda.begin[row]
+            scores = [(net.reader.weight.weight[0] * torch.tanh(query + net.reader.keys(m))).sum() for m in states]
+            total = sum(math.exp(s) for s in scores)
+            context = sum(math.exp(s) / total * m for s, m in zip(scores, states, strict=True))
+            blind = net.step(
+                net.read(net.embedding(torch.full((3, 1), BEGIN))[:, 0]) + net.found(context),
+                net.started(agenda)._replace(query=torch.zeros_like(first.query)),
+                agenda._replace(words=torch.zeros_like(agenda.words)),
+            )
+            said = net.project(first.h[row]) + net.say(context)
+        assert torch.allclose(first.context[row], context, atol=1e-12)
+        assert torch.allclose(first.h[row], blind.h[row], atol=1e-12)
+        assert torch.allclose(net.said(first.h, first.context)[row], said, atol=1e-12)
+
+    def test_gradients_reach_the_reader(self) -> None:
+        net = model(reader="attention")
+        net.loss(source_of(*AGENDAS), TARGETS, LENGTHS).backward()
+        assert all(
+            p.grad is not None and torch.isfinite(p.grad).all() and p.grad.any() for p in net.reader.parameters()
+        )
+
+
 class TestLaws(EncoderDecoderLaws):
     sources: ClassVar[list[list[int]]] = [[4, 7, 5, 7, 6], [1, 7, 4], [7, 6], [5, 7, 5, 6, 7, 4, 1], [6, 4, 7, 5]]
     sums_to_one = False
+
+    reader: ClassVar[str] = "none"
 
     @pytest.fixture
     def make_model(self):  # type: ignore[no-untyped-def]
         def make() -> ChecklistModel:
             torch.manual_seed(3)
             options = {"d_embedding": 3, "d": 4, "scale": 1.0, "supervision": 0.0, "completion": 0.0}
+            options["reader"] = self.reader
             return ChecklistModel(ChecklistSettings.model_validate(options), ONE_VOCABULARY, 7).double().eval()
 
         return make
+
+
+class TestLawsWithAReader(TestLaws):
+    reader: ClassVar[str] = "attention"
 
 
 class TestSearch:

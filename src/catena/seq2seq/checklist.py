@@ -15,11 +15,14 @@ and the next word is foretold by a soft switch :math:`f_t` between the language 
     f_t &= \mathrm{softmax}(β S h_t) \\
     α_t^{new} &= \mathrm{softmax}(γ (1 - a_{t-1}) ∘ E P h_t), \quad
     α_t^{used} = \mathrm{softmax}(γ\, a_{t-1} ∘ E P h_t) \\
-    o_t &= f_t^{lm} P h_t + f_t^{new} E^\top α_t^{new} + f_t^{used} E^\top α_t^{used} \\
+    o_t &= f_t^{lm} P h_t + κ (f_t^{new} E^\top α_t^{new} + f_t^{used} E^\top α_t^{used}) \\
     a_t &= \min(1, a_{t-1} + f_t^{new} α_t^{new})
 
-Kiddon, Zettlemoyer & Choi (2016), section 3. Whatever does not depend on the step is projected once; a step takes one
-product with the state and one with the agenda. Time O(t (d² + n d)) for n items.
+Kiddon, Zettlemoyer & Choi (2016), section 3, where κ = 1: the vector of a word is too short to ask for it with
+certainty where words are foretold by their own vectors, so κ is learnt here. With a reader, what a look at the words
+finds joins the input of a step and what the language model says (:mod:`catena.seq2seq.checklist_reader`); that is ours.
+Whatever does not depend on the step is projected once; a step takes one product with the state and one with the agenda.
+Time O(t (d² + n d)) for n items, and O(t s d) more for a reader of s words.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ from catena.errors import ConfigError
 from catena.numerics import NEVER
 from catena.outputs.build import build_output
 from catena.seq2seq.base import Memory, Source, VectorDecoder
+from catena.seq2seq.checklist_reader import Reader, Words
 from catena.seq2seq.checklist_settings import ChecklistSettings
 from catena.seq2seq.grouped import check_rows
 from catena.seq2seq.sides import Sides
@@ -68,6 +72,10 @@ class Agenda(NamedTuple):
     """0 where there is an item to look at, -inf where there is none. Without any item, the first is looked at."""
     ways: Float[Tensor, "b 3"]
     """0, and -inf for the ways of the switch that an empty agenda closes."""
+    words: Float[Tensor, "b s c"]
+    """What a reader made of the words; no word and no feature where there is no reader. Then its keys and its mask."""
+    word_keys: Float[Tensor, "b s a"]
+    word_closed: Float[Tensor, "b s"]
 
     def select(self, rows: Int[Tensor, " m"]) -> Agenda:
         """Those of the given rows."""
@@ -85,6 +93,10 @@ class Step(NamedTuple):
     used: Float[Tensor, "b n"]
     ticked: Float[Tensor, "b n"]
     """a_t"""
+    query: Float[Tensor, "b a"]
+    """Q h: the next step looks with it. Empty where there is no reader."""
+    context: Float[Tensor, "b c"]
+    """What this step found; empty where there is no reader."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,12 +146,17 @@ class ChecklistModel(VectorDecoder):
         tied = self.embedding.weight if settings.tied else None
         self.output = build_output(settings.output, e, sides.counts, tied=tied, forbidden=sides.forbidden)
         self.drop_input, self.drop_output = Dropout(settings.dropout_input, time=1), Dropout(settings.dropout_output)
+        self.reader = Reader(e, d, settings.dropout_input) if settings.reader == "attention" else None
         self.read = nn.Linear(e, (GATES + 1) * d)
-        self.recur = nn.Linear(d, (GATES + 1) * d + 3, bias=False)
+        self.recur = nn.Linear(d, (GATES + 1) * d + 3 + (self.reader.d_query if self.reader else 0), bias=False)
+        if self.reader is not None:
+            self.found = nn.Linear(self.reader.d_out, (GATES + 1) * d, bias=False)
+            self.say = nn.Linear(self.reader.d_out, e, bias=False)
         self.goal = nn.Linear(e, d, bias=False)
         self.first = nn.Linear(e, d)
         self.term = nn.Linear(e, d, bias=False)
         self.project = nn.Linear(d, e, bias=False)
+        self.gain = nn.Parameter(torch.tensor(settings.item_gain))
         numbers = torch.arange(sides.v) if names is None else torch.tensor(list(names))
         numbers[[separator, *sides.forbidden]] = -1
         self.register_buffer("names", numbers)
@@ -156,6 +173,10 @@ class ChecklistModel(VectorDecoder):
         looked = real | torch.nn.functional.pad(~some[:, None], (0, real.shape[1] - 1))
         ways = states.new_zeros(len(states), 3).masked_fill(~some[:, None], NEVER)
         ways[:, LM] = 0.0
+        nothing = states.new_zeros(len(states), 0, 0)
+        words = (
+            Words(nothing, nothing, nothing.flatten(1)) if self.reader is None else self.reader(states, source.lengths)
+        )
         agenda = Agenda(
             goal=self.goal(goal),
             begin=torch.tanh(self.first(goal)),
@@ -164,6 +185,9 @@ class ChecklistModel(VectorDecoder):
             terms=self.term(items),
             closed=torch.zeros_like(looked, dtype=states.dtype).masked_fill(~looked, NEVER),
             ways=ways,
+            words=words.states,
+            word_keys=words.keys,
+            word_closed=words.closed,
         )
         return Memory(states, source.lengths, source, tuple(agenda))
 
@@ -188,13 +212,22 @@ class ChecklistModel(VectorDecoder):
 
     def started(self, agenda: Agenda) -> Step:
         """The state before anything is read, with nothing ticked off."""
-        recurrent = self.recur(agenda.begin)[:, : (GATES + 1) * self.settings.d]
-        nothing = torch.zeros_like(agenda.closed)
-        return Step(agenda.begin, recurrent, agenda.ways, nothing, nothing, nothing)
+        recurrent, _, query = self._recurred(agenda.begin)
+        nothing, context = torch.zeros_like(agenda.closed), agenda.words.new_zeros(len(query), agenda.words.shape[2])
+        return Step(agenda.begin, recurrent, agenda.ways, nothing, nothing, nothing, query, context)
+
+    def _recurred(self, h: Float[Tensor, "b d"]) -> tuple[Tensor, Tensor, Tensor]:
+        """What a state says to the next step, to the switch and to the reader, in one product."""
+        sizes = (GATES + 1) * self.settings.d, 3
+        return self.recur(h).tensor_split((sizes[0], sum(sizes)), dim=1)
 
     def step(self, read: Float[Tensor, "b r"], before: Step, agenda: Agenda) -> Step:
         """One step. ``read`` is W x + b of all gates and the candidate."""
         d, sharpness = self.settings.d, self.settings.switch_sharpness
+        context = before.context
+        if self.reader is not None:
+            context = self.reader.look(before.query, Words(agenda.words, agenda.word_keys, agenda.word_closed))
+            read = read + self.found(context)
         gates = torch.sigmoid(read[:, : GATES * d] + before.recurrent[:, : GATES * d])
         reset, update, goal, item = gates.split(d, dim=1)
         left = 1 - before.ticked
@@ -202,42 +235,47 @@ class ChecklistModel(VectorDecoder):
         own = torch.addcmul(read[:, GATES * d :], reset, before.recurrent[:, GATES * d :])
         candidate = torch.tanh(torch.addcmul(torch.addcmul(own, goal, agenda.goal), item, term))
         h = torch.lerp(before.h, candidate, update)
-        recurrent, ways = self.recur(h).split(((GATES + 1) * d, 3), dim=1)
+        recurrent, ways, query = self._recurred(h)
         scores = torch.bmm(agenda.keys, h[:, :, None])[:, :, 0]
         both = torch.stack((left, before.ticked)) * scores + agenda.closed
         new, used = torch.softmax(both, dim=2).unbind()
         switch = torch.softmax(sharpness * ways + agenda.ways, dim=1)
         ticked = torch.addcmul(before.ticked, switch[:, NEW : NEW + 1], new).clamp(max=1)
-        return Step(h, recurrent, switch, new, used, ticked)
+        return Step(h, recurrent, switch, new, used, ticked, query, context)
 
-    def unrolled(self, memory: Memory, before: Int[Tensor, "b t"]) -> tuple[Float[Tensor, "b t d"], Checked]:
-        """The states of all steps and what they did, with the ids before each target given."""
+    def unrolled(self, memory: Memory, before: Int[Tensor, "b t"]) -> tuple[Float[Tensor, "b t e"], Checked]:
+        """What the language model says at all steps, and what they did, with the ids before each target given."""
         agenda = Agenda(*memory.more)
         read, state, steps = self.read(self.drop_input(self.embedding(before))), self.started(agenda), []
         for t in range(before.shape[1]):
             state = self.step(read[:, t], state, agenda)
             steps.append(state)
-        h, switch, new, used, ticked = (
+        h, context, switch, new, used, ticked = (
             torch.stack([getattr(step, name) for step in steps], dim=1)
-            for name in ("h", "switch", "new", "used", "ticked")
+            for name in ("h", "context", "switch", "new", "used", "ticked")
         )
-        return h, Checked(switch, new, used, ticked)
+        return self.said(h, context), Checked(switch, new, used, ticked)
+
+    def said(self, h: Float[Tensor, "*b d"], context: Float[Tensor, "*b c"]) -> Float[Tensor, "*b e"]:
+        """P h, and what was found in the words: what the language model says."""
+        own = self.project(h)
+        return own if self.reader is None else own + self.say(context)
 
     def mixed(
-        self, h: Float[Tensor, "b t d"], checked: Checked, items: Float[Tensor, "b n e"]
+        self, said: Float[Tensor, "b t e"], checked: Checked, items: Float[Tensor, "b n e"]
     ) -> Float[Tensor, "b t e"]:
         """o: the vectors that foretell words."""
-        return self.drop_output(checked.switch[..., LM, None] * self.project(h) + checked.share @ items)
+        return self.drop_output(checked.switch[..., LM, None] * said + self.gain * (checked.share @ items))
 
     def hidden(self, memory: Memory, before: Int[Tensor, "b t"]) -> Float[Tensor, "b t e"]:
-        h, checked = self.unrolled(memory, before)
-        return self.mixed(h, checked, Agenda(*memory.more).items)
+        said, checked = self.unrolled(memory, before)
+        return self.mixed(said, checked, Agenda(*memory.more).items)
 
     def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
         memory = self.encode(source)
-        h, checked = self.unrolled(memory, self.shifted(targets))
+        said, checked = self.unrolled(memory, self.shifted(targets))
         real = mask_from_lengths(lengths, targets.shape[1])
-        hidden = self.mixed(h, checked, Agenda(*memory.more).items)
+        hidden = self.mixed(said, checked, Agenda(*memory.more).items)
         loss = self.output.loss(hidden[real], targets[real])
         if self.settings.supervision:
             loss = loss + self.settings.supervision * self.switch_loss(source, targets, real, checked)
@@ -330,7 +368,8 @@ class ChecklistStepper(Stepper[Row], Attentive[Row]):
 
     @torch.no_grad()
     def log_probs(self, state: Row) -> Float[Tensor, "n v"]:
-        found = self.model.mixed(state.step.h[:, None], checked_of(state.step), state.agenda.items)
+        said = self.model.said(state.step.h, state.step.context)
+        found = self.model.mixed(said[:, None], checked_of(state.step), state.agenda.items)
         return self.model.output.log_probs(found[:, 0])
 
     @torch.no_grad()

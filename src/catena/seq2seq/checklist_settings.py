@@ -25,6 +25,9 @@ class ChecklistSettings(Config):
     """How a vector becomes a distribution over the vocabulary."""
     tied: bool = True
     """The output layer has the words' own vectors for weights, so that the vector of an item asks for its words."""
+    reader: Literal["none", "attention"] = "none"
+    """How the source is looked at beside its agenda. none: it is not, as in the paper. attention: its words are read
+    from both ends, and looked back at before each step."""
     dropout_input: float = Field(0.3, ge=0, lt=1)
     """Probability of dropping a number of a word's vector in training, the same numbers at every step of a text."""
     dropout_output: float = Field(0.3, ge=0, lt=1)
@@ -33,6 +36,9 @@ class ChecklistSettings(Config):
     """What the scores of the switch between language model, new item and used item are multiplied by."""
     item_sharpness: float = Field(1.0, gt=0)
     """What the scores of items are multiplied by."""
+    item_gain: float = Field(8.0, gt=0)
+    """What the vectors of items are multiplied by where they foretell words, at first; it is learnt. With tied weights
+    a word's own vector is too short to ask for the word with certainty."""
     supervision: float = Field(1.0, ge=0)
     """Weight of what training adds to the loss for the switch and the choice of items, which a word that an item
     holds is taken to tell; 0 leaves both to be found."""

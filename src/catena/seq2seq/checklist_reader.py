@@ -1,0 +1,53 @@
+r"""How a checklist model may look back at the words of its goal and its items.
+
+The words are read from both ends; before each step the state looks at what was read, and what it finds joins the input:
+
+.. math::  w_{tj} = \mathrm{softmax}_j(v \cdot \tanh(Q h_{t-1} + K m_j)) \qquad c_t = \sum_j w_{tj} m_j
+
+Bahdanau et al. 2015, section 3.1. The agenda alone knows an item as the sum of its words, and so not their order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from catena.encoders.build import build_encoder
+from catena.encoders.settings import RecurrentSettings
+from catena.numerics import NEVER
+from catena.shapes import mask_from_lengths
+
+
+class Words(NamedTuple):
+    """The words of a source as they were read, projected once."""
+
+    states: Float[Tensor, "b s c"]
+    keys: Float[Tensor, "b s a"]
+    closed: Float[Tensor, "b s"]
+    """0 for a word, -inf for padding."""
+
+
+class Reader(nn.Module):
+    """A recurrent network over the words, and an additive attention of ``d`` units to what it makes of them."""
+
+    def __init__(self, d_embedding: int, d: int, dropout: float) -> None:
+        super().__init__()
+        settings = RecurrentSettings(cell="gru", d=(d + 1) // 2, bidirectional=True)
+        self.encoder = build_encoder(settings, d_embedding)
+        self.dropout = nn.Dropout(dropout)
+        self.d_query, self.d_out = d, self.encoder.d_out
+        self.keys = nn.Linear(self.d_out, d)
+        self.weight = nn.Linear(d, 1, bias=False)
+
+    def forward(self, embedded: Float[Tensor, "b s e"], lengths: Int[Tensor, " b"]) -> Words:
+        states = self.encoder(self.dropout(embedded), lengths)
+        real = mask_from_lengths(lengths, states.shape[1])
+        return Words(states, self.keys(states), torch.zeros_like(states[..., 0]).masked_fill(~real, NEVER))
+
+    def look(self, query: Float[Tensor, "b a"], words: Words) -> Float[Tensor, "b c"]:
+        """What a query finds."""
+        scores = self.weight(torch.tanh(query[:, None] + words.keys))[:, :, 0] + words.closed
+        return torch.bmm(torch.softmax(scores, dim=1)[:, None], words.states)[:, 0]
