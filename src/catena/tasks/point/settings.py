@@ -78,6 +78,14 @@ class PointSearch(Config):
     """Beginnings that are kept at every step; 1 takes the likeliest position each time."""
 
 
+class PointLearning(Config):
+    """What is made small."""
+
+    objective: Literal["likelihood", "reinforce"] = "likelihood"
+    """likelihood: the right answer is to be likely. reinforce: round trips are to be short; it needs no right answers,
+    is slower, and goes on well from a run that was trained by likelihood (--from)."""
+
+
 class PointConfig(Config):
     """Positions of the input."""
 
@@ -89,6 +97,7 @@ class PointConfig(Config):
     data: PointData = PointData()
     model: PointerSettings = PointerSettings()
     search: PointSearch = PointSearch()
+    learning: PointLearning = PointLearning()
     batches: BatchSettings = BatchSettings(batch_size=128)
     training: TrainingSettings = Field(default_factory=TrainingSettings)
 
@@ -97,3 +106,12 @@ class PointConfig(Config):
     def _suggest(cls, data: Any) -> Any:
         """Train as a pointer network likes to be trained, unless the config says how."""
         return with_suggestions(data, {"pointer": SUGGESTED}, "pointer")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> PointConfig:
+        if self.learning.objective == "reinforce" and self.data.problem != "tsp":
+            raise ValueError(
+                f"learning.objective = 'reinforce' is for round trips, and data.problem is {self.data.problem!r}: "
+                f"leave it out, or choose data.problem = 'tsp'"
+            )
+        return self

@@ -22,6 +22,7 @@ from catena.seq2seq.pointer import PointerNetwork, Things
 from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.tasks.point.dataset import Dataset, Encoding, Sets, made
 from catena.tasks.point.problems import PROBLEMS
+from catena.tasks.point.reinforce import reinforced_loss
 from catena.tasks.point.scoring import pointed, scores_of, search, things_of
 from catena.tasks.point.settings import WHAT_NEXT, PointConfig
 from catena.training.task import EpochPlan, Evaluation, LossOutput
@@ -110,6 +111,8 @@ class PointTask(TestedTask):
         return PointBatch(things_of(sets, rows, self.device), targets, counts, int(lengths.sum()))
 
     def loss(self, batch: PointBatch) -> LossOutput:
+        if self.config.learning.objective == "reinforce":
+            return LossOutput(reinforced_loss(self.network, batch.things), len(batch.lengths), batch.tokens)
         total = -self.network.token_log_probs(batch.things, batch.targets, batch.lengths).sum() / batch.tokens
         return LossOutput(total, batch.tokens, batch.tokens)
 

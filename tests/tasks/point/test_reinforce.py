@@ -1,0 +1,79 @@
+"""Learning from lengths: the gradient against enumeration, and shorter ways."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+import torch
+
+from catena import config as configs
+from catena.encoders.settings import RecurrentSettings, TransformerSettings
+from catena.errors import ConfigError
+from catena.metrics.points import tour_length
+from catena.seq2seq.pointer import PointerNetwork, Things, build_pointer
+from catena.seq2seq.pointer_settings import PointerSettings
+from catena.seq2seq.scheduled import draw
+from catena.tasks.point.reinforce import reinforced_loss, rolled_out, surrogate, tour_lengths
+from catena.tasks.point.settings import PointConfig
+
+
+def network() -> PointerNetwork:
+    torch.manual_seed(1)
+    encoder = TransformerSettings(d=8, n_heads=2, n_layers=1, d_feed=8, positions="none", dropout=0.0)
+    settings = PointerSettings(d=8, encoder=encoder, decoder=RecurrentSettings(d=8, bidirectional=False))
+    return build_pointer(settings, "order", n_features=2).double()
+
+
+def sets(*sizes: int) -> Things:
+    torch.manual_seed(2)
+    return Things(torch.rand(len(sizes), max(sizes), 2, dtype=torch.float64), torch.tensor(sizes))
+
+
+def test_rollouts_are_orders_and_lengths_are_those_of_the_metric() -> None:
+    model, things = network(), sets(5, 1, 3)
+    for choose in (draw, lambda log_probs: log_probs.argmax(dim=1)):
+        ids = rolled_out(model, things, choose)
+        for row, n, found in zip(range(3), (5, 1, 3), tour_lengths(things.values, ids).tolist(), strict=True):
+            order = [k - 1 for k in ids[row].tolist()]
+            assert sorted(order[:n]) == list(range(n))
+            assert set(order[n:]) <= {-1}
+            ring = [tuple(things.values[row, k].tolist()) for k in order[:n]]
+            assert found == pytest.approx(tour_length(ring), abs=1e-12)
+
+
+def test_the_gradient_is_that_of_the_expected_length() -> None:
+    model = network()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3.0)
+    every = torch.tensor([[k + 1 for k in order] + [0] for order in permutations(range(4))])
+    one = sets(4)
+    things = Things(one.values.expand(len(every), -1, -1), one.lengths.expand(len(every)))
+    p = model.token_log_probs(things, every, things.lengths + 1).sum(dim=1).exp()
+    assert p.sum().item() == pytest.approx(1.0)
+    (p * tour_lengths(things.values, every)).sum().backward()
+    wanted = {name: q.grad.clone() for name, q in model.named_parameters() if q.grad is not None}
+    assert max(g.abs().max() for g in wanted.values()) > 1e-4
+    model.zero_grad()
+    (p.detach() * surrogate(model, things, every, torch.full((len(every),), 1.5).double())).sum().backward()
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            assert torch.allclose(parameter.grad, wanted[name], atol=1e-10), name
+
+
+def test_a_way_as_long_as_the_greedy_one_teaches_nothing() -> None:
+    model, things = network(), sets(4, 2, 3)
+    greedy = rolled_out(model, things, lambda log_probs: log_probs.argmax(dim=1))
+    assert not surrogate(model, things, greedy, tour_lengths(things.values, greedy)).any()
+    torch.manual_seed(0)
+    first = reinforced_loss(model, things)
+    torch.manual_seed(0)
+    assert torch.equal(first, reinforced_loss(model, things))
+    first.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_it_is_for_round_trips() -> None:
+    with pytest.raises(ConfigError, match="reinforce' is for round trips"):
+        configs.parse(PointConfig, {"data": {"problem": "hull"}, "learning": {"objective": "reinforce"}})
