@@ -82,8 +82,9 @@ class SequenceSettings(Config):
     """An encoder-decoder."""
     network: EncoderDecoderSettings = RecurrentSequences(d=256, d_embedding=128, n_layers=2)
     """Any encoder-decoder: recurrent with attention, transformer, convolutional."""
-    search: BeamSettings = BeamSettings(width=5)
-    """How targets are searched for. They are at most three times as long as their source and 20 symbols more."""
+    search: BeamSettings = BeamSettings(width=5, max_length=2000)
+    """How targets are searched for. They are at most three times as long as their source and 20 symbols more, and no
+    longer than max_length."""
 
 
 class BaselineSettings(Config):
