@@ -36,6 +36,7 @@ def checklist_log_probs(
     forbidden: set[int],
     sharpness: tuple[float, float],
     gain: float,
+    probabilities: bool = False,
 ) -> tuple[Vector, Matrix, Matrix, Matrix, Matrix]:
     """The log-probability of each target after the ids that are read before it; and of each step the switch, the
     weights of new and of used items, and the list.
@@ -73,9 +74,17 @@ def checklist_log_probs(
             share = switch[1] * weight_new + switch[2] * weight_used
             out = [x + gain * share * y for x, y in zip(out, row, strict=True)]
         ticked = [min(1.0, a + switch[1] * weight) for a, weight in zip(ticked, new, strict=True)]
+        out = projected if probabilities else out
         logits = [x + b for x, b in zip(times(weights["O"], out), biases["O"], strict=True)]
         mass = math.fsum(math.exp(x) for i, x in enumerate(logits) if i not in forbidden)
-        found.append(logits[target] - math.log(mass))
+        p = math.exp(logits[target]) / mass if target not in forbidden else 0.0
+        if probabilities:
+            p *= switch[0]
+            for i, item in enumerate(items):
+                inside = softmax(times([words[id] for id in item], projected))
+                share = switch[1] * new[i] + switch[2] * used[i]
+                p += share * math.fsum(b for b, id in zip(inside, item, strict=True) if id == target)
+        found.append(math.log(p))
         switches.append(switch)
         news.append(new)
         useds.append(used)

@@ -73,11 +73,15 @@ def looped(net: ChecklistModel, row: int) -> tuple[list, list, list, list, list]
         set(SIDES.forbidden),
         (net.settings.switch_sharpness, net.settings.item_sharpness),
         net.gain.item(),
+        net.settings.mixture == "probabilities",
     )
 
 
 class TestAgainstLoops:
-    @pytest.mark.parametrize("options", [{}, {"tied": False, "item_sharpness": 3.0, "switch_sharpness": 2.0}])
+    @pytest.mark.parametrize(
+        "options",
+        [{}, {"tied": False, "item_sharpness": 3.0, "switch_sharpness": 2.0}, {"mixture": "probabilities"}],
+    )
     def test_every_number_of_every_step(self, options: dict[str, object]) -> None:
         net = model(**options)
         with torch.no_grad():
@@ -104,8 +108,9 @@ class TestAgainstLoops:
 
 
 class TestGradients:
-    def test_agree_with_differences(self) -> None:
-        net = model(dropout_input=0.0, dropout_output=0.0, supervision=0.7, completion=0.3)
+    @pytest.mark.parametrize("mixture", ["vectors", "probabilities"])
+    def test_agree_with_differences(self, mixture: str) -> None:
+        net = model(dropout_input=0.0, dropout_output=0.0, supervision=0.7, completion=0.3, mixture=mixture)
         source = source_of(*AGENDAS[:2])
 
         def loss(*values: Tensor) -> Tensor:
@@ -203,13 +208,14 @@ class TestLaws(EncoderDecoderLaws):
     sums_to_one = False
 
     reader: ClassVar[str] = "none"
+    mixture: ClassVar[str] = "vectors"
 
     @pytest.fixture
     def make_model(self):  # type: ignore[no-untyped-def]
         def make() -> ChecklistModel:
             torch.manual_seed(3)
             options = {"d_embedding": 3, "d": 4, "scale": 1.0, "supervision": 0.0, "completion": 0.0}
-            options["reader"] = self.reader
+            options |= {"reader": self.reader, "mixture": self.mixture}
             return ChecklistModel(ChecklistSettings.model_validate(options), ONE_VOCABULARY, 7).double().eval()
 
         return make
@@ -217,6 +223,10 @@ class TestLaws(EncoderDecoderLaws):
 
 class TestLawsWithAReader(TestLaws):
     reader: ClassVar[str] = "attention"
+
+
+class TestLawsOfMixedProbabilities(TestLaws):
+    mixture: ClassVar[str] = "probabilities"
 
 
 class TestSearch:

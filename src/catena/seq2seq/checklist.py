@@ -21,6 +21,7 @@ and the next word is foretold by a soft switch :math:`f_t` between the language 
 Kiddon, Zettlemoyer & Choi (2016), section 3, where κ = 1: the vector of a word is too short to ask for it with
 certainty where words are foretold by their own vectors, so κ is learnt here. With a reader, what a look at the words
 finds joins the input of a step and what the language model says (:mod:`catena.seq2seq.checklist_reader`); that is ours.
+Probabilities may be mixed in place of vectors: :mod:`catena.seq2seq.checklist_mixture`.
 Whatever does not depend on the step is projected once; a step takes one product with the state and one with the agenda.
 Time O(t (d² + n d)) for n items, and O(t s d) more for a reader of s words.
 """
@@ -42,6 +43,7 @@ from catena.errors import ConfigError
 from catena.numerics import NEVER
 from catena.outputs.build import build_output
 from catena.seq2seq.base import Memory, Source, VectorDecoder
+from catena.seq2seq.checklist_mixture import all_log_probs, target_log_probs, word_shares
 from catena.seq2seq.checklist_reader import Reader, Words
 from catena.seq2seq.checklist_settings import ChecklistSettings
 from catena.seq2seq.grouped import check_rows
@@ -156,7 +158,7 @@ class ChecklistModel(VectorDecoder):
         self.first = nn.Linear(e, d)
         self.term = nn.Linear(e, d, bias=False)
         self.project = nn.Linear(d, e, bias=False)
-        self.gain = nn.Parameter(torch.tensor(settings.item_gain))
+        self.gain = nn.Parameter(torch.tensor(settings.item_gain), requires_grad=settings.mixture == "vectors")
         numbers = torch.arange(sides.v) if names is None else torch.tensor(list(names))
         numbers[[separator, *sides.forbidden]] = -1
         self.register_buffer("names", numbers)
@@ -275,13 +277,41 @@ class ChecklistModel(VectorDecoder):
         memory = self.encode(source)
         said, checked = self.unrolled(memory, self.shifted(targets))
         real = mask_from_lengths(lengths, targets.shape[1])
-        hidden = self.mixed(said, checked, Agenda(*memory.more).items)
-        loss = self.output.loss(hidden[real], targets[real])
+        if self.settings.mixture == "vectors":
+            hidden = self.mixed(said, checked, Agenda(*memory.more).items)
+            loss = self.output.loss(hidden[real], targets[real])
+        else:
+            loss = -self._shared_log_probs(memory, said, checked, targets, real)[real].mean()
         if self.settings.supervision:
             loss = loss + self.settings.supervision * self.switch_loss(source, targets, real, checked)
         if self.settings.completion:
             loss = loss + self.settings.completion * self._left_over(Agenda(*memory.more), lengths, checked)
         return loss
+
+    def token_log_probs(
+        self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+    ) -> Float[Tensor, "b t"]:
+        if self.settings.mixture == "vectors":
+            return super().token_log_probs(source, targets, lengths)
+        memory = self.encode(source)
+        said, checked = self.unrolled(memory, self.shifted(targets))
+        return self._shared_log_probs(memory, said, checked, targets, mask_from_lengths(lengths, targets.shape[1]))
+
+    def _shared_log_probs(
+        self,
+        memory: Memory,
+        said: Float[Tensor, "b t e"],
+        checked: Checked,
+        targets: Int[Tensor, "b t"],
+        real: Bool[Tensor, "b t"],
+    ) -> Float[Tensor, "b t"]:
+        """log p of each target where probabilities are mixed; 0 where none is real."""
+        own = self.output.log_prob(self.drop_output(said)[real], targets[real])
+        own = said.new_zeros(targets.shape).masked_scatter(real, own)
+        members = self.members(memory.source)[:, :, 1:]
+        shares = word_shares(said, checked.share, memory.states, members)
+        found = target_log_probs(own, checked.switch[..., LM], shares, memory.source.ids, targets)
+        return torch.where(real, found, 0.0)
 
     def switch_loss(
         self, source: Source, targets: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], checked: Checked
@@ -348,6 +378,8 @@ class Row(NamedTuple):
     agenda: Agenda
     spread: Float[Tensor, "n k s"]
     mask: Bool[Tensor, "n s"]
+    ids: Int[Tensor, "n s"]
+    embedded: Float[Tensor, "n s e"]
 
 
 class ChecklistStepper(Stepper[Row], Attentive[Row]):
@@ -363,14 +395,19 @@ class ChecklistStepper(Stepper[Row], Attentive[Row]):
         memory = self.model.encode(self.source)
         agenda = Agenda(*memory.more)
         mask = mask_from_lengths(self.source.lengths, self.source.ids.shape[1])
-        first = Row(self.model.started(agenda), agenda, self.model._spread(self.source, memory.states.dtype), mask)
+        spread = self.model._spread(self.source, memory.states.dtype)
+        first = Row(self.model.started(agenda), agenda, spread, mask, self.source.ids, memory.states)
         return self.advance(first, torch.full((n,), self.model.begin, device=mask.device))
 
     @torch.no_grad()
     def log_probs(self, state: Row) -> Float[Tensor, "n v"]:
         said = self.model.said(state.step.h, state.step.context)
-        found = self.model.mixed(said[:, None], checked_of(state.step), state.agenda.items)
-        return self.model.output.log_probs(found[:, 0])
+        checked = checked_of(state.step)
+        if self.model.settings.mixture == "vectors":
+            return self.model.output.log_probs(self.model.mixed(said[:, None], checked, state.agenda.items)[:, 0])
+        members = state.spread.transpose(1, 2) > 0
+        shares = word_shares(said[:, None], checked.share, state.embedded, members)[:, 0]
+        return all_log_probs(self.model.output.log_probs(said), state.step.switch[:, LM], shares, state.ids)
 
     @torch.no_grad()
     def advance(self, state: Row, ids: Int[Tensor, " n"]) -> Row:
@@ -379,14 +416,14 @@ class ChecklistStepper(Stepper[Row], Attentive[Row]):
 
     def select(self, state: Row, rows: Int[Tensor, " m"]) -> Row:
         step = Step(*(part[rows] for part in state.step))
-        return Row(step, state.agenda.select(rows), state.spread[rows], state.mask[rows])
+        return Row(step, state.agenda.select(rows), *(part[rows] for part in state[2:]))
 
     def join(self, states: Sequence[Row]) -> Row:
         """All states must be of this stepper: their agendas have one width."""
-        steps, agendas, spreads, masks = zip(*states, strict=True)
+        steps, agendas, *others = zip(*states, strict=True)
         step = Step(*(torch.cat(parts) for parts in zip(*steps, strict=True)))
         agenda = Agenda(*(torch.cat(parts) for parts in zip(*agendas, strict=True)))
-        return Row(step, agenda, torch.cat(spreads), torch.cat(masks))
+        return Row(step, agenda, *(torch.cat(parts) for parts in others))
 
     def attention(self, state: Row) -> Float[Tensor, "n s"]:
         return torch.bmm(checked_of(state.step).share, state.spread)[:, 0]

@@ -128,6 +128,11 @@ class TestDataset:
         goals = [{example.goal.lower() for example in part} for part in one.parts.values()]
         assert sum(map(len, goals)) == len(set().union(*goals))
 
+    def test_equal_goals_are_on_one_side(self, tmp_path: Path) -> None:
+        lines = [f"{'tea' if i % 2 else 'TEA'} {i % 20}\twater\tboil number {i}\n" for i in range(80)]
+        parts = prepare(self.config(written(tmp_path / "a.tsv", "".join(lines)), dev_share=0.3)).parts
+        assert not {e.goal.lower() for e in parts["train"]} & {e.goal.lower() for e in parts["dev"]}
+
     def test_the_model_is_given_names_or_all_words(self, tmp_path: Path) -> None:
         path = kitchen(tmp_path / "k.jsonl", 80)
         example = Composition("Rice Soup", ("3 large eggs, cut into cubes", "2 cups rice"))
