@@ -206,5 +206,7 @@ def build_convolutional(settings: ConvolutionalSettings, sides: Sides) -> Convol
     encoder = ConvolutionalEncoder(e, settings.d, settings.n_encoder_layers, settings.window, dropout)
     decoder = ConvolutionalDecoder(e, settings.d, settings.n_decoder_layers, settings.window, dropout)
     places = [LearnedPositions(settings.max_length, e) for _ in range(2)]
+    for table in places:  # as much as the embeddings: nothing else tells positions apart that are far
+        nn.init.normal_(table.weight)
     sides_of_it = (source, places[0], encoder), (target, places[1], decoder)
     return Convolutional(*sides_of_it, output, dropout, sides.begin, sides.end)
