@@ -168,9 +168,12 @@ def test_batches_that_are_made_are_the_same_whenever_they_are_asked_for() -> Non
     assert fixed.describe_batch(first) == "32 sets of up to 5, longest target 6 steps"
 
 
-@pytest.mark.parametrize("fresh", [True, False])
-def test_killed_anywhere_a_run_ends_the_same(fresh: bool, tmp_path: Path) -> None:
-    made = config("hull", steps=8, data={"fresh": fresh})
+@pytest.mark.parametrize(
+    ("problem", "fresh", "objective"),
+    [("hull", True, "likelihood"), ("hull", False, "likelihood"), ("tsp", True, "reinforce")],
+)
+def test_killed_anywhere_a_run_ends_the_same(problem: str, fresh: bool, objective: str, tmp_path: Path) -> None:
+    made = config(problem, steps=8, data={"fresh": fresh}, learning={"objective": objective})
     killed_anywhere_ends_the_same(lambda: task_of(made), made.training, tmp_path, kills=[2, 6])
 
 
