@@ -1,0 +1,348 @@
+"""Sequence to sequence on a CPU: Catena beside a plain script of torch, transformers' ``generate`` and CTranslate2.
+
+    python benchmarks/seq2seq.py [train] [search] [memory] [prefix] [--threads 1] [--rounds 5]
+    python benchmarks/seq2seq.py search --run RUN --source test.en      a trained Transformer with the post norm
+
+Needs ``transformers`` and ``ctranslate2`` (see requirements-peers.txt) for ``search``. Rounds are interleaved; ratios
+are of neighbouring measurements, and their median is told. With one thread the time is that of the process, which other
+programs on the machine disturb little.
+
+train    target tokens a second of a step with gradients and Adam: beside ``nn.Transformer`` with an embedding, and
+         beside ``nn.LSTM`` on both sides (no attention), of the same sizes and dropout, as one would write them.
+search   greedy and beam-5 translation with the same weights, put into a ``MarianMTModel`` and into CTranslate2's folder
+         (single precision and 8 bits); the same tokens must come out of the first two. Random weights write on to a
+         given length in every row, so that nothing ends early; a trained run ends where it likes.
+memory   the most memory that training takes, for batches and lengths that double.
+prefix   the time of a beam's step after prefixes that double.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from seq2seq_marian import marian_of
+from torch import Tensor, nn
+
+from catena.decoding.beam import beam
+from catena.decoding.greedy import greedy
+from catena.decoding.hypothesis import Found
+from catena.seq2seq.base import EncoderDecoder, Source
+from catena.seq2seq.build import build_encoder_decoder
+from catena.seq2seq.recurrent_settings import RecurrentSettings
+from catena.seq2seq.sides import Sides
+from catena.seq2seq.transformer import Transformer, build_transformer
+from catena.seq2seq.transformer_settings import TransformerSettings
+
+V, PAD, BEGIN, END = 8000, 0, 2, 3
+D, HEADS, LAYERS, FEED = 256, 4, 4, 1024
+SIDES = Sides(V, [1] * V, BEGIN, END, (PAD, BEGIN), shared=True)
+
+
+def settings_of(norm: str = "post", dropout: float = 0.0) -> TransformerSettings:
+    return TransformerSettings(
+        norm=norm, d=D, n_heads=HEADS, n_encoder_layers=LAYERS, n_decoder_layers=LAYERS, d_feed=FEED, dropout=dropout,
+        output={"kind": "softmax"},
+    )  # fmt: skip
+
+
+def sources(b: int, s: int, seed: int = 1) -> Source:
+    """Sources of a half to all of ``s`` tokens."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(s // 2, s + 1, (b,), generator=generator)
+    lengths[0] = s
+    ids = torch.randint(4, V, (b, s), generator=generator)
+    return Source(ids.masked_fill(torch.arange(s) >= lengths[:, None], PAD), lengths)
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+class PlainTransformer(nn.Module):
+    """``nn.Transformer`` as one would use it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(V, D, PAD)
+        self.body = nn.Transformer(D, HEADS, LAYERS, LAYERS, FEED, 0.1, batch_first=True, norm_first=True)
+        self.dropout = nn.Dropout(0.1)
+        angles = torch.arange(512)[:, None] / 10000 ** (torch.arange(0, D, 2) / D)
+        self.register_buffer("waves", torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2))
+
+    def loss(self, source: Source, targets: Tensor, lengths: Tensor) -> Tensor:
+        t, padded = targets.shape[1], source.ids == PAD
+        before = torch.cat((targets.new_full((len(targets), 1), BEGIN), targets[:, :-1]), dim=1)
+        x, y = (self.dropout(self.embedding(ids) * D**0.5 + self.waves[: ids.shape[1]]) for ids in (source.ids, before))
+        future = torch.ones(t, t, dtype=torch.bool).triu(1)
+        hidden = self.body(
+            x, y, tgt_mask=future, src_key_padding_mask=padded, memory_key_padding_mask=padded, tgt_is_causal=True
+        )
+        logits = nn.functional.linear(hidden, self.embedding.weight)
+        return nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=PAD)
+
+
+class PlainLSTM(nn.Module):
+    """``nn.LSTM`` on both sides, the last state handed over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source, self.target = nn.Embedding(V, D, PAD), nn.Embedding(V, D, PAD)
+        self.encoder, self.decoder = nn.LSTM(D, D, batch_first=True), nn.LSTM(D, D, batch_first=True)
+        self.output = nn.Linear(D, V)
+
+    def loss(self, source: Source, targets: Tensor, lengths: Tensor) -> Tensor:
+        before = torch.cat((targets.new_full((len(targets), 1), BEGIN), targets[:, :-1]), dim=1)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self.source(source.ids), source.lengths, batch_first=True, enforce_sorted=False
+        )
+        _, state = self.encoder(packed)
+        hidden, _ = self.decoder(self.target(before), state)
+        return nn.functional.cross_entropy(self.output(hidden).flatten(0, 1), targets.flatten(), ignore_index=PAD)
+
+
+def trained(model: Any, batch: tuple[Source, Tensor, Tensor]) -> Callable[[], None]:
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
+    model.train()
+
+    def step() -> None:
+        optimiser.zero_grad()
+        model.loss(*batch).backward()
+        optimiser.step()
+
+    return step
+
+
+def train(flags: argparse.Namespace) -> None:
+    source, written = sources(64, 24), sources(64, 24, 2)
+    targets = written.ids.scatter(1, written.lengths[:, None] - 1, END)
+    batch = (source, targets, written.lengths)
+    tokens = int(written.lengths.sum())
+    recurrent = RecurrentSettings(
+        d=D, d_embedding=D, bidirectional="none", attention="none", dropout=0.0, input_feeding=False
+    )
+    pairs: list[tuple[str, EncoderDecoder, nn.Module]] = [
+        ("nn.Transformer", build_transformer(settings_of("pre", 0.1), SIDES), PlainTransformer()),
+        ("nn.LSTM", build_encoder_decoder(recurrent, Sides(V, [1] * V, BEGIN, END, (PAD, BEGIN))), PlainLSTM()),
+    ]
+    for name, ours, theirs in pairs:
+        a, z = compared(trained(ours, batch), trained(theirs, batch), flags)
+        print(
+            f"train, beside {name}: Catena {tokens / statistics.median(a):,.0f} target tokens a second, the plain "
+            f"script {tokens / statistics.median(z):,.0f}; {told(a, z)}",
+            flush=True,
+        )
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
+
+
+def random_model() -> tuple[Transformer, TransformerSettings]:
+    """A model that never ends by itself, and has a clear best next token."""
+    torch.manual_seed(0)
+    settings = settings_of()
+    model = build_transformer(settings, SIDES).eval()
+    with torch.no_grad():
+        model.target_embedding.weight.mul_(3.0)
+        model.target_embedding.weight[END] = 0.0
+        model.output.scores.bias[END] = -100.0
+    return model, settings
+
+
+def translate(model: Transformer, source: Source, width: int, steps: int) -> Found:
+    with torch.inference_mode():
+        stepper = model.stepper(source)
+        state = stepper.start(len(source))
+        return greedy(stepper, state, steps) if width == 1 else beam(stepper, state, width, steps)
+
+
+def search(flags: argparse.Namespace) -> None:
+    steps, batches = flags.tokens, flags.batches
+    if flags.run is None:
+        model, settings = random_model()
+        given = {b: [sources(b, 20)] for b in batches}
+        tokens = [f"w{i}" for i in range(V)]
+    else:
+        model, settings, given, tokens = from_run(flags)
+    peer = marian_of(model, settings)
+    engines = ctranslate2_of(model, tokens, flags.threads)
+    for b in batches:
+        for width in (1, 5):
+            one_search(model, peer, engines, given[b], width, steps, tokens, flags)
+
+
+def one_search(
+    model: Transformer, peer: Any, engines: dict[str, Any], given: list[Source], width: int, steps: int,
+    tokens: list[str], flags: argparse.Namespace,
+) -> None:  # fmt: skip
+    def ours() -> list[tuple[int, ...]]:
+        return [row[0].ids for source in given for row in translate(model, source, width, steps)]
+
+    def theirs() -> list[tuple[int, ...]]:
+        found = []
+        for source in given:
+            mask = (torch.arange(source.ids.shape[1]) < source.lengths[:, None]).long()
+            options: dict[str, Any] = {"num_beams": width, "length_penalty": 0.0} if width > 1 else {"num_beams": 1}
+            with torch.inference_mode():
+                rows = peer.generate(source.ids, attention_mask=mask, max_new_tokens=steps, do_sample=False, **options)
+            found += [tuple(i for i in row[1:].tolist() if i not in (PAD, model.end)) for row in rows]
+        return found
+
+    a, z = compared(ours, theirs, flags)
+    same = [x == y for x, y in zip(ours(), theirs(), strict=True)]
+    told_there = []
+    for name, engine in engines.items():
+        texts = [
+            [[tokens[i] for i in row[:n]] for row, n in zip(s.ids.tolist(), s.lengths.tolist(), strict=True)]
+            for s in given
+        ]
+
+        def there(engine: Any = engine, texts: Any = texts) -> None:
+            for batch in texts:
+                engine.translate_batch(
+                    batch, beam_size=width, max_decoding_length=steps, length_penalty=0, min_decoding_length=0
+                )
+
+        mine, other = compared(ours, there, flags)
+        told_there.append(f"{name} {ratio(mine, other):.2f}")
+    n = sum(len(s) for s in given)
+    print(
+        f"{'greedy' if width == 1 else f'beam {width}'}, batch {len(given[0])}: Catena "
+        f"{1e3 * statistics.median(a) / n:.1f} ms a sentence, transformers {1e3 * statistics.median(z) / n:.1f}; "
+        f"{told(a, z)}; same tokens in {sum(same)} of {n}; CTranslate2's time to ours: {', '.join(told_there)}",
+        flush=True,
+    )
+
+
+def from_run(flags: argparse.Namespace) -> tuple[Transformer, TransformerSettings, dict[int, list[Source]], list[str]]:
+    """A trained run and the first sentences of a file in batches, as they come."""
+    from catena.tasks.translate.predictor import load_predictor
+
+    predictor = load_predictor(flags.run, torch.device("cpu"))
+    model, encoding = predictor.members[0].model, predictor.encoding
+    lines = flags.source.read_text(encoding="utf-8").splitlines()[: flags.sentences]
+    rows = [encoding.code(encoding.source.tokeniser.tokens(line)).ids for line in lines]
+    given: dict[int, list[Source]] = {}
+    for b in flags.batches:
+        given[b] = []
+        for low in range(0, len(rows), b):
+            some = [torch.from_numpy(row) for row in rows[low : low + b]]
+            ids = nn.utils.rnn.pad_sequence(some, batch_first=True)
+            given[b].append(Source(ids, torch.tensor([len(row) for row in some])))
+    vocabulary = encoding.target.vocabulary
+    return model, predictor.config.model, given, vocabulary.tokens(range(len(vocabulary)))
+
+
+def ctranslate2_of(model: Transformer, tokens: list[str], threads: int) -> dict[str, Any]:
+    import ctranslate2
+
+    from catena.export.ctranslate2 import Tokens, to_ctranslate2
+
+    engines = {}
+    for name, quantization in (("single precision", None), ("8 bits", "int8")):
+        folder = Path(tempfile.mkdtemp()) / "model"
+        to_ctranslate2(model, Tokens(tokens, tokens, tokens[1]), folder, quantization)
+        engines[name] = ctranslate2.Translator(str(folder), "cpu", inter_threads=1, intra_threads=threads)
+    return engines
+
+
+# --- memory and prefixes ----------------------------------------------------------------------------------------------
+
+
+def memory(flags: argparse.Namespace) -> None:
+    for b, s in ((8, 32), (16, 32), (32, 32), (8, 64), (8, 128)):
+        model = build_transformer(settings_of("pre", 0.1), SIDES)
+        source = sources(b, s)
+        kept = 0
+
+        def count(x: Tensor) -> Tensor:
+            nonlocal kept
+            kept += x.numel() * x.element_size()
+            return x
+
+        with torch.autograd.graph.saved_tensors_hooks(count, lambda x: x):
+            model.loss(source, source.ids, source.lengths).backward()
+        print(f"training, batch {b}, length {s}: {kept / 2**20:.0f} MB kept for the way back", flush=True)
+    model, _ = random_model()
+    for b, steps in ((4, 32), (8, 32), (4, 64)):
+        tracemalloc.start()
+        translate(model, sources(b, 20), 5, steps)
+        print(f"beam 5, {b} sources, {steps} steps: {tracemalloc.get_traced_memory()[1] / 2**20:.1f} MB at most")
+        tracemalloc.stop()
+
+
+def prefix(flags: argparse.Namespace) -> None:
+    model, _ = random_model()
+    stepper = model.stepper(sources(4, 20))
+    rows = torch.arange(4).repeat_interleave(5)
+    state = stepper.select(stepper.start(4), rows)
+    turned = torch.arange(20).view(4, 5).flip(1).flatten()
+    read = 1
+    for t in (16, 32, 64, 128, 256):
+        while read < t:
+            state, read = stepper.advance(stepper.select(state, turned), torch.randint(4, V, (20,))), read + 1
+        times = []
+        for _ in range(5 * flags.rounds):
+            began = clock(flags)
+            stepper.log_probs(stepper.advance(stepper.select(state, turned), torch.randint(4, V, (20,))))
+            times.append(clock(flags) - began)
+        print(f"a step of 4 beams of 5 after {t} tokens: {1e3 * statistics.median(times):.2f} ms", flush=True)
+
+
+# --- measuring --------------------------------------------------------------------------------------------------------
+
+
+def clock(flags: argparse.Namespace) -> float:
+    """With one thread the time of the process; engines with threads of their own are counted in it too."""
+    return time.process_time() if flags.threads == 1 else time.perf_counter()
+
+
+def compared(
+    ours: Callable[[], Any], theirs: Callable[[], Any], flags: argparse.Namespace
+) -> tuple[list[float], list[float]]:
+    """Seconds of both, in turn, after one of each that does not count."""
+    ours(), theirs()
+    found: tuple[list[float], list[float]] = ([], [])
+    for _ in range(flags.rounds):
+        for times, run in zip(found, (ours, theirs), strict=True):
+            began = clock(flags)
+            run()
+            times.append(clock(flags) - began)
+    return found
+
+
+def ratio(ours: list[float], theirs: list[float]) -> float:
+    return statistics.median(y / x for x, y in zip(ours, theirs, strict=True))
+
+
+def told(ours: list[float], theirs: list[float]) -> str:
+    ratios = [y / x for x, y in zip(ours, theirs, strict=True)]
+    least = min(theirs) / min(ours)
+    return f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f}), by least times {least:.2f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("parts", nargs="*", default=["train", "search", "memory", "prefix"])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=32, help="target tokens of random models; the most, of runs")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 16, 32])
+    parser.add_argument("--run", type=Path, default=None)
+    parser.add_argument("--source", type=Path, default=None)
+    parser.add_argument("--sentences", type=int, default=64)
+    flags = parser.parse_args()
+    torch.set_num_threads(flags.threads)
+    parts = {"train": train, "search": search, "memory": memory, "prefix": prefix}
+    for name in flags.parts:
+        parts[name](flags)
+
+
+if __name__ == "__main__":
+    main()
