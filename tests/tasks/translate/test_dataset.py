@@ -105,6 +105,12 @@ def test_every_tokeniser_joint_or_apart_is_saved_and_gives_texts_back(
         )
 
 
+def test_a_text_is_one_line_whatever_is_written(files: Path) -> None:
+    encoding = prepare(toy_config(files, tokenizer={"kind": "bytes"})).encoding
+    tokens = encoding.target.tokeniser.tokens(" a\nb\r\nc\u2028d\x0be ")
+    assert encoding.text(tokens) == "a b c d e"
+
+
 def test_sides_may_be_cut_differently(files: Path) -> None:
     encoding = prepare(toy_config(files, target_tokenizer={"kind": "characters"})).encoding
     assert encoding.target.tokeniser.tokens("Ein") == ["E", "i", "n"]

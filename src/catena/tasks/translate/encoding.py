@@ -107,7 +107,7 @@ class Encoding:
 
     def text(self, tokens: Sequence[str]) -> str:
         """The text of target tokens, in one line."""
-        return " ".join(self.target.tokeniser.join(tokens).split("\n")).strip()
+        return " ".join(self.target.tokeniser.join(tokens).splitlines()).strip()
 
     def sides(self, counts: Sequence[int]) -> Sides:
         """What a builder of models is told. Where every text has tokens that are known, <unk> never comes."""
