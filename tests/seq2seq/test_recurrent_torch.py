@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from catena.decoding.beam import beam
 from catena.decoding.greedy import greedy
 from catena.errors import ConfigError
 from catena.seq2seq.base import Source
@@ -102,6 +103,10 @@ def test_any_output_layer_may_follow(kind: dict[str, Any]) -> None:
             "'hard_sampled' needs an attention, and attention is",
         ),
         ({"attention": "scalar"}, "attention"),
+        (
+            {"output": {"kind": "hierarchical"}},
+            "output.tree = 'huffman' has weights for each decision.* set tied = false",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(values: dict[str, Any], message: str) -> None:
@@ -164,3 +169,21 @@ def test_mixed_precision_is_near_the_full_one(options: dict[str, Any]) -> None:
     loss.backward()
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(wanted.item(), rel=0.03)
+
+
+@pytest.mark.parametrize("options", [{"n_heads": 2}, {"order": "gnmt", "n_layers": 2}], ids=str)
+def test_a_beam_finds_what_it_finds_source_by_source(options: dict[str, Any]) -> None:
+    """Sources end at different times, so that rows are grouped anew and sources are left out."""
+    model = maker(options)()
+    sources = [[4, 5, 6, 7], [1, 4], [7], [5, 5, 6, 4, 1, 7], [8, 8, 4]]
+    stepper = model.stepper(Source(*padded(sources)))
+    together = beam(stepper, stepper.start(5), width=4, max_length=9, n_best=3, coverage=0.2)
+    for ids, found in zip(sources, together, strict=True):
+        alone = model.stepper(Source(*padded([ids])))
+        (wanted,) = beam(alone, alone.start(1), width=4, max_length=9, n_best=3, coverage=0.2)
+        assert [one.ids for one in found] == [one.ids for one in wanted]
+        assert [one.score for one in found] == pytest.approx([one.score for one in wanted], abs=1e-9)
+        for one in found:
+            targets = torch.tensor([[*one.ids, *([3] if one.finished else [])]])
+            whole = model.token_log_probs(Source(*padded([ids])), targets, torch.tensor([targets.shape[1]]))
+            assert one.log_prob == pytest.approx(whole.sum().item(), abs=1e-9)

@@ -121,6 +121,12 @@ class RecurrentSettings(Config):
                 f"{str(self.input_feeding).lower()} and n_heads = {self.n_heads}: set order = 'luong', input_feeding = "
                 "false and n_heads = 1"
             )
+        tree = self.output.tree if self.output.kind == "hierarchical" else "classes"
+        if self.tied and tree != "classes":
+            raise ValueError(
+                f"output.tree = {tree!r} has weights for each decision, not for each word, so that tied = true cannot "
+                "tie them to the embedding: set tied = false, or choose output.tree = 'classes'"
+            )
         if self.attention == "none" and self.attention_kind != "soft":
             raise ValueError(
                 f"attention_kind = {self.attention_kind!r} needs an attention, and attention is 'none': choose a "
