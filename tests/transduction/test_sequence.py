@@ -9,6 +9,7 @@ import torch
 from catena.data.batches import pad
 from catena.errors import ConfigError
 from catena.seq2seq.base import Source
+from catena.seq2seq.copy_settings import CopySettings
 from catena.seq2seq.recurrent_settings import RecurrentSettings
 from catena.seq2seq.settings import EncoderDecoderSettings
 from catena.seq2seq.transformer_settings import TransformerSettings
@@ -21,6 +22,7 @@ NETWORKS: dict[str, EncoderDecoderSettings] = {
     "recurrent": RecurrentSettings(d=8, d_embedding=8),
     "memoryless": RecurrentSettings(d=8, d_embedding=8, attention="none"),
     "transformer": TransformerSettings(d=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, d_feed=16),
+    "copy": CopySettings(d=8, d_embedding=8, encoder={"kind": "recurrent", "d": 8}),
 }
 SOURCES = ["ab", "", "abba", "b?a", "bbbab"]
 
@@ -30,8 +32,10 @@ def model(kind: str, seed: int = 0, target: str = "XYZ") -> SequenceModel:
     settings = SequenceSettings(network=NETWORKS[kind])
     source, wanted = Alphabet("ab"), Alphabet(target)
     network = build_network(settings, source, wanted).double().eval()
+    biases = {name: p for name, p in network.named_parameters() if p.shape == (network.v,)}
+    bias = next(p for name, p in biases.items() if name.startswith(("output", "generated")))
     with torch.no_grad():
-        dict(network.named_parameters())["output.scores.bias"][END] += 3.0  # else one symbol goes on for ever
+        bias[END] += 3.0  # else one symbol goes on for ever
     return SequenceModel(network, source, wanted, settings)
 
 
@@ -50,11 +54,11 @@ def test_targets_have_their_probability_and_alignment(kind: str) -> None:
             continue
         assert len({found.tokens for found in listed}) == 3, "all of them come to their end"
         for found in listed:
-            batch = batch_of(made, [(x, "".join(found.tokens))])
+            if "?" in found.tokens:
+                continue  # it is copied
+            targets, lengths = pad([made.target_ids(found.tokens)])
             with torch.no_grad():
-                log_probs = made.network.token_log_probs(
-                    Source(batch.ids, batch.lengths), batch.targets, batch.target_lengths
-                )
+                log_probs = made.network.token_log_probs(made._source([x]), targets, lengths)
             assert found.log_prob == pytest.approx(float(log_probs.sum()), abs=1e-6)
             assert "".join(s for link in found.alignment for s in link.source) == x
             assert tuple(s for link in found.alignment for s in link.target) == found.tokens
@@ -80,6 +84,23 @@ def test_marks_are_never_written_and_every_symbol_can_be() -> None:
     assert [i for i, can in enumerate(possible.tolist()) if not can] == [PAD, BEGIN]
     assert stepper.v == 3 + len("XYZ")
     assert made.target.spelled(id - 2 for id in made.target_ids("ZXY")[:-1]) == ("Z", "X", "Y")
+
+
+def test_symbols_that_training_did_not_have_are_copied() -> None:
+    made = model("copy", target="XYb")
+    assert made.copies
+    source = made._source(["a?b!?", "ba"])
+    assert source.copies is not None
+    v = made.network.v
+    b = int(made.target_ids("b")[0])
+    assert source.copies.tolist() == [[PAD, v, b, v + 1, v, PAD], [b, PAD, PAD, PAD, PAD, PAD]]
+    assert source.n_new == 2
+    assert made._spelled("a?b!?", [v + 1, b, v]) == ("!", "b", "?")
+    listed = made.search_all(["??", "a"], nbest=5)
+    assert any("?" in found.tokens for found in listed[0])
+    assert not any("?" in found.tokens for found in listed[1])
+    assert all(tuple(s for link in f.alignment for s in link.target) == f.tokens for f in listed[0])
+    assert not model("recurrent").copies
 
 
 def test_an_unknown_symbol_is_one_symbol_whatever_it_is() -> None:

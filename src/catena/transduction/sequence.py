@@ -1,6 +1,7 @@
 """Encoder-decoders as transducers: symbols in, symbols out, by beam search.
 
-A source ends with a mark of its end, so that none is empty. Source symbols that training did not have share one vector.
+A source ends with a mark of its end, so that none is empty. Source symbols that training did not have share one vector;
+networks that copy may write them all the same.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from catena.decoding.hypothesis import Hypothesis
 from catena.errors import ConfigError
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.seq2seq.build import build_encoder_decoder
+from catena.seq2seq.copy import CopyNet
 from catena.seq2seq.sides import Sides
 from catena.transduction.alphabet import UNKNOWN, Alphabet
 from catena.transduction.attended import links_of, monotone_path
@@ -61,6 +63,9 @@ class SequenceModel(NetworkTransducer):
         self.network: EncoderDecoder = network
         self.source, self.target, self.settings = source, target, settings
         self.others = list(others)
+        # What each source id is copied as; PAD, which is never written, where the target does not have the symbol.
+        known = [id + FIRST if id != UNKNOWN else PAD for id in target.ids(source.symbols)]
+        self._copied_as = torch.tensor([PAD, PAD, PAD, *known])
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
@@ -72,8 +77,14 @@ class SequenceModel(NetworkTransducer):
         return np.array([*(id + FIRST for id in self.target.ids(y)), END], np.int64)
 
     def loss(self, batch: PairBatch) -> tuple[Float[Tensor, ""], int]:
-        total = self.network.loss(Source(batch.ids, batch.lengths), batch.targets, batch.target_lengths)
+        copies = self._copied_as.to(batch.ids.device)[batch.ids] if self.copies else None
+        total = self.network.loss(Source(batch.ids, batch.lengths, copies), batch.targets, batch.target_lengths)
         return total, batch.target_symbols
+
+    @property
+    def copies(self) -> bool:
+        """Whether a network is told which symbols of the source it may copy."""
+        return any(network.copies for network in (self.network, *self.others) if isinstance(network, CopyNet))
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
@@ -88,9 +99,8 @@ class SequenceModel(NetworkTransducer):
 
     def _search(self, sources: Sequence[Tokens], nbest: int) -> list[list[Found]]:
         """The best targets of a batch."""
-        ids, lengths = (x.to(self.device) for x in pad([self.source_ids(x) for x in sources]))
-        source = Source(ids, lengths)
-        limit = 3 * ids.shape[1] + 20
+        source = self._source(sources)
+        limit = 3 * source.ids.shape[1] + 20
         wish = self.settings.search.model_copy(
             update={
                 "n_best": nbest,
@@ -105,6 +115,30 @@ class SequenceModel(NetworkTransducer):
         whole = [[one for one in some if one.finished] or some[:1] for some in listed]  # the best, if all are cut off
         return self._aligned(sources, source, whole)
 
+    def _source(self, sources: Sequence[Tokens]) -> Source:
+        """A batch as the network reads it."""
+        ids, lengths = pad([self.source_ids(x) for x in sources])
+        if not self.copies:
+            return Source(ids, lengths).to(self.device)
+        copies, new = self._copied_as[ids], [self._new_symbols(x) for x in sources]
+        for row, (x, symbols) in enumerate(zip(sources, new, strict=True)):
+            for place, symbol in enumerate(x):
+                if symbol in symbols:
+                    copies[row, place] = self.network.v + symbols.index(symbol)
+        return Source(ids, lengths, copies, max(map(len, new))).to(self.device)
+
+    def _new_symbols(self, x: Tokens) -> list[str]:
+        """The symbols of a source that training did not have, each once."""
+        return [symbol for symbol in dict.fromkeys(x) if symbol not in self.source]
+
+    def _spelled(self, x: Tokens, ids: Sequence[int]) -> tuple[str, ...]:
+        """The symbols of a target, some of which may be new ones of its source."""
+        v = self.network.v
+        if all(id < v for id in ids):
+            return self.target.spelled(id - FIRST for id in ids)
+        new = self._new_symbols(x)
+        return tuple(new[id - v] if id >= v else self.target.spelled([id - FIRST])[0] for id in ids)
+
     def _aligned(
         self, sources: Sequence[Tokens], source: Source, listed: Sequence[Sequence[Hypothesis]]
     ) -> list[list[Found]]:
@@ -113,7 +147,7 @@ class SequenceModel(NetworkTransducer):
         links = self._links(sources, source, flat)
         found: list[list[Found]] = [[] for _ in sources]
         for (r, one), pieces in zip(flat, links, strict=True):
-            found[r].append(Found(self.target.spelled(id - FIRST for id in one.ids), one.log_prob, pieces))
+            found[r].append(Found(self._spelled(sources[r], one.ids), one.log_prob, pieces))
         return found
 
     def _links(
@@ -123,7 +157,7 @@ class SequenceModel(NetworkTransducer):
         targets, lengths = pad([np.array([*one.ids, END], np.int64) for _, one in flat])
         some = source.select(rows)
         weights = self.network.attention(some, targets.to(rows.device), lengths.to(rows.device)) if flat else []
-        spelled = [self.target.spelled(id - FIRST for id in one.ids) for _, one in flat]
+        spelled = [self._spelled(sources[r], one.ids) for r, one in flat]
         if not weights:  # nothing is looked at: the whole target is written for the whole source
             return [(Link(tuple(sources[r]), y),) for (r, _), y in zip(flat, spelled, strict=True)]
         looked = torch.stack([layer.float().mean(dim=1) for layer in weights]).mean(dim=0)

@@ -287,3 +287,5 @@ def test_a_language_model_to_start_from_is_refused(folder: Path) -> None:
 def test_recall_is_asked_for_by_name() -> None:
     assert not SequenceTreeModel().by_recall
     assert SequenceTreeModel(decoding="recall").by_recall
+    with pytest.raises(ValueError, match="trees are written without them: choose"):
+        SequenceTreeModel.model_validate({"network": {"kind": "copy"}})

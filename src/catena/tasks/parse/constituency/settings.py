@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from catena.config import Config
 from catena.decoding.settings import BeamSettings
@@ -131,6 +131,15 @@ class SequenceTreeModel(TreeModel):
     """Brackets that may be opened in a row, which limits chains of them over the same words."""
     draws: int = Field(50, ge=1)
     """Trees that are drawn to estimate the probabilities of brackets, for decoding = recall and for --confidence."""
+
+    @model_validator(mode="after")
+    def _trees_hold_no_words(self) -> SequenceTreeModel:
+        if self.network.kind == "copy":
+            raise ValueError(
+                "network.kind = 'copy' copies words of the sentence, and trees are written without them: choose "
+                "recurrent, transformer or convolutional"
+            )
+        return self
 
     @property
     def by_recall(self) -> bool:
