@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from catena.attention import scores
 from catena.attention.scores import SCORES, Score, build_score
 from catena.errors import ShapeError, UnknownNameError
 
@@ -46,14 +47,14 @@ def test_each_score_equals_its_formula(name: str) -> None:
         for parameter in score.parameters():
             parameter.add_(0.3)  # no bias is 0
     query, keys = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
-    scores = score(query, keys).detach().numpy()
-    assert scores.shape == (2, 3, 5)
+    found = score(query, keys).detach().numpy()
+    assert found.shape == (2, 3, 5)
     pair = formula(name, score)
     for b in range(2):
         for i in range(3):
             for j in range(5):
                 wanted = float(pair(query[b, i].numpy(), keys[b, j].numpy()))
-                assert scores[b, i, j] == pytest.approx(wanted, abs=1e-12)
+                assert found[b, i, j] == pytest.approx(wanted, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["bilinear", "additive", "hadamard", "concat"])
@@ -74,9 +75,9 @@ def test_plain_scores_refuse_two_sizes(name: str) -> None:
 
 def test_the_cosine_with_a_zero_vector_is_zero_with_finite_gradients() -> None:
     query = torch.zeros(1, 3, requires_grad=True)
-    scores = build_score("cosine", 3, 3)(query, torch.randn(2, 3))
-    assert scores.tolist() == [[0.0, 0.0]]
-    scores.sum().backward()
+    found = build_score("cosine", 3, 3)(query, torch.randn(2, 3))
+    assert found.tolist() == [[0.0, 0.0]]
+    found.sum().backward()
     assert query.grad is not None
     assert query.grad.isfinite().all()
 
@@ -88,6 +89,24 @@ def test_keys_are_prepared_without_the_query(name: str) -> None:
     prepared, whole = score.prepare(keys), score(query, keys)
     for i in range(3):
         assert torch.allclose(score.compare(query[:, i : i + 1], prepared), whole[:, i : i + 1], atol=1e-12)
+
+
+def test_many_pairs_are_made_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    score = build_score("additive", 4, 4, 3).double()
+    query = torch.randn(2, 7, 4, dtype=torch.float64, requires_grad=True)
+    keys = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
+    inputs = [query, keys, *score.parameters()]
+    whole = score(query, keys)
+    wanted = torch.autograd.grad(whole.square().sum(), inputs)
+    held: list[int] = []
+    pairs = score._of_pairs
+    monkeypatch.setattr(scores, "MOST_PAIRS", 100)
+    monkeypatch.setattr(score, "_of_pairs", lambda q, k: (held.append(q.shape[1]), pairs(q, k))[1])
+    found = score(query, keys)
+    assert held == [3, 3, 1]
+    assert torch.allclose(found, whole, atol=1e-12)
+    for a, b in zip(torch.autograd.grad(found.square().sum(), inputs), wanted, strict=True):
+        assert torch.allclose(a, b, atol=1e-12)
 
 
 def test_an_unknown_score_is_answered_with_the_nearest() -> None:

@@ -12,7 +12,8 @@ r"""Scores of attention: how well a query fits a key.
 ==================  =====================================  ==================================================
 
 Every score takes queries ``... t d_query`` and keys ``... s d_keys`` and gives ``... t s``. Time O(t s d),
-and O(t s) memory but for ``additive``, which holds O(t s d). What a score makes of the keys alone, it makes once
+and O(t s) memory but for ``additive``, which holds O(t s d) up to :data:`MOST_PAIRS` numbers, and beyond them makes
+them again on the way back. What a score makes of the keys alone, it makes once
 (:meth:`Score.prepare`), however many queries come after (:meth:`Score.compare`). Knows nothing of masks: see
 :mod:`catena.attention.attend`.
 """
@@ -26,11 +27,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from catena.errors import ShapeError
 from catena.registry import Registry
 
 SCORES: Registry[type[Score]] = Registry("attention score")
+
+MOST_PAIRS = 2**27
+"""The most numbers that ``additive`` holds for pairs of queries and keys at one time."""
 
 
 class Score(nn.Module, ABC):
@@ -156,8 +161,18 @@ class AdditiveScore(Score):
     def compare(
         self, query: Float[Tensor, "*batch t d_query"], prepared: Float[Tensor, "*batch s d_prepared"]
     ) -> Float[Tensor, "*batch t s"]:
-        pairs = self.query(query)[..., :, None, :] + prepared[..., None, :, :]  # ... t s d
-        return torch.tanh(pairs) @ self.weight
+        mapped = self.query(query)
+        of_one_query = prepared.numel()
+        if mapped.shape[-2] * of_one_query <= MOST_PAIRS:
+            return self._of_pairs(mapped, prepared)
+        blocks = mapped.split(max(1, MOST_PAIRS // of_one_query), dim=-2)
+        return torch.cat([self._again(block, prepared) for block in blocks], dim=-2)
+
+    def _again(self, mapped: Float[Tensor, "*batch t d"], prepared: Float[Tensor, "*batch s d"]) -> Tensor:
+        return checkpoint(self._of_pairs, mapped, prepared, use_reentrant=False, preserve_rng_state=False)
+
+    def _of_pairs(self, mapped: Float[Tensor, "*batch t d"], prepared: Float[Tensor, "*batch s d"]) -> Tensor:
+        return torch.tanh(mapped[..., :, None, :] + prepared[..., None, :, :]) @ self.weight
 
 
 @SCORES.register("hadamard")
