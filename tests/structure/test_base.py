@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from catena.structure.base import fits_batch, uniform_numbers
+from catena.structure.checks import fits_batch
+from catena.structure.tensors import uniform_numbers
 
 
 @pytest.mark.parametrize(

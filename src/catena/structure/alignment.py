@@ -34,18 +34,11 @@ from catena.structure.alignment_operations import (
     steps_of,
 )
 from catena.structure.backend import kernels_serve
-from catena.structure.base import (
-    SemiringProgram,
-    Structured,
-    TopK,
-    check_floating,
-    check_members,
-    checked_lengths,
-    fits_batch,
-    uniform_numbers,
-)
+from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.checks import check_floating, check_members, checked_lengths, fits_batch
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Semiring
+from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)

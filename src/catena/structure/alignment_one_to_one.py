@@ -23,18 +23,11 @@ from catena.shapes import mask_from_lengths
 from catena.structure.alignment_constraints import hits
 from catena.structure.alignment_operations import behind_zero, look_up, skewed
 from catena.structure.backend import kernels_serve
-from catena.structure.base import (
-    SemiringProgram,
-    Structured,
-    TopK,
-    check_floating,
-    check_members,
-    checked_lengths,
-    fits_batch,
-    uniform_numbers,
-)
+from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.checks import check_floating, check_members, checked_lengths, fits_batch
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Semiring
+from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ Knows no parameters, no devices and no kernels.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import torch
@@ -30,7 +30,9 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER
+from catena.structure.checks import can_branch, can_look_at, check_count
 from catena.structure.semirings import KBest, Log, Max, Sampling, Semiring
+from catena.structure.tensors import blanked, or_zero, or_zeros, over_rows, value_and_slopes
 
 S = TypeVar("S", bound="Structured")
 
@@ -118,7 +120,7 @@ class Structured(ABC):
     def argmax(self) -> Int[Tensor, "..."]:
         """The best member; one of them where several tie; all -1 where none is possible or a score is no number."""
         spoilt = self.spoilt()
-        return self._argmax() if spoilt is None else _blanked(self._sound()._argmax(), spoilt)
+        return self._argmax() if spoilt is None else blanked(self._sound()._argmax(), spoilt)
 
     def topk(self, k: int) -> TopK:
         """The ``k`` best members and their scores, best first."""
@@ -127,7 +129,7 @@ class Structured(ABC):
         if spoilt is None:
             return self._topk(k)
         scores, members = self._sound()._topk(k)
-        return TopK(torch.where(spoilt, torch.nan, scores), _blanked(members, spoilt, 1))
+        return TopK(torch.where(spoilt, torch.nan, scores), blanked(members, spoilt, 1))
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
         """``n`` independent members on a new first axis; -1 where none is possible or a score is no number."""
@@ -135,7 +137,7 @@ class Structured(ABC):
         spoilt = self.spoilt()
         if spoilt is None:
             return self._sample(n, generator)
-        return _blanked(self._sound()._sample(n, generator), spoilt, 1)
+        return blanked(self._sound()._sample(n, generator), spoilt, 1)
 
     def spoilt(self) -> Bool[Tensor, "*batch"] | None:
         """True for the rows that read a score of nan or +inf, of which nothing can be said; None where there is none.
@@ -170,7 +172,7 @@ class Structured(ABC):
         """-E[log p(y)] in nats; 0 where no member is possible."""
         mine = self._wide()
         log_z, mean = mine._log_partition_and_mean(mine)
-        return self._narrow(_or_zero(log_z) - mean)
+        return self._narrow(or_zero(log_z) - mean)
 
     def cross_entropy(self, other: Structured) -> Float[Tensor, "*batch"]:
         """-E[log q(y)] under this distribution p, in nats, for ``other`` = q;
@@ -179,7 +181,7 @@ class Structured(ABC):
         """
         mine, theirs = self._wide(), self._same_members(other)._wide()
         mean = mine._log_partition_and_mean(theirs)[1]
-        return self._narrow(torch.where(mean == NEVER, -NEVER, _or_zero(theirs.log_partition()) - _or_zero(mean)))
+        return self._narrow(torch.where(mean == NEVER, -NEVER, or_zero(theirs.log_partition()) - or_zero(mean)))
 
     def kl(self, other: Structured) -> Float[Tensor, "*batch"]:
         """E[log p(y) - log q(y)] under this distribution p, in nats, for ``other`` = q;
@@ -189,7 +191,7 @@ class Structured(ABC):
         mine, theirs = self._wide(), self._same_members(other)._wide()
         log_z, my_mean = mine._log_partition_and_mean(mine)
         mean = mine._log_partition_and_mean(theirs)[1]
-        gap = (my_mean - _or_zero(mean)) + (_or_zero(theirs.log_partition()) - _or_zero(log_z))
+        gap = (my_mean - or_zero(mean)) + (or_zero(theirs.log_partition()) - or_zero(log_z))
         return self._narrow(torch.where(mean == NEVER, -NEVER, gap))
 
     def expectation(self, value: Structured | Shaped[Tensor, "..."]) -> Float[Tensor, "*batch"]:
@@ -221,7 +223,7 @@ class Structured(ABC):
         def mean(*chosen: Tensor) -> Tensor:
             return mine._replaced(wanted, chosen)._log_partition_and_mean(first)[1]
 
-        slopes = _value_and_slopes(mean, [cast(Tensor, tensors[i]) for i in wanted])[1]
+        slopes = value_and_slopes(mean, [cast(Tensor, tensors[i]) for i in wanted])[1]
         return self._narrow(second._inner(wanted, slopes, mine.batch_shape))
 
     # --- how it follows -------------------------------------------------------------------------------------
@@ -238,12 +240,12 @@ class Structured(ABC):
         tensors = self.score_tensors()
         spoilt = self.spoilt() if can_branch() else None
         if spoilt is None:
-            return _value_and_slopes(log_z, [cast(Tensor, tensors[i]) for i in wanted])
+            return value_and_slopes(log_z, [cast(Tensor, tensors[i]) for i in wanted])
         # A score that is no number would reach even the rows that do not read it: 0 times nan is nan.
         total, slopes = self._sound().gradients(wanted)
         ranks = [self.ranks[i] for i in wanted]
         return torch.where(spoilt, torch.nan, total), tuple(
-            torch.where(_over_rows(spoilt, x, rank), torch.nan, x) for x, rank in zip(slopes, ranks, strict=True)
+            torch.where(over_rows(spoilt, x, rank), torch.nan, x) for x, rank in zip(slopes, ranks, strict=True)
         )
 
     def _replaced(self: S, wanted: Sequence[int], chosen: Sequence[Tensor]) -> S:
@@ -369,7 +371,7 @@ class SemiringProgram(Structured):
             mine = _with_tensors_of(mine, value)
         numbers = [value.score_tensors() for value in read]
         return [
-            None if x is None else semiring.lift(x, *(_or_zeros(n[i], x) for n in numbers))
+            None if x is None else semiring.lift(x, *(or_zeros(n[i], x) for n in numbers))
             for i, x in enumerate(mine.score_tensors())
         ]
 
@@ -393,33 +395,6 @@ class SemiringProgram(Structured):
         return value, spread
 
 
-def _value_and_slopes(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """A function's value and the gradients of its sum. torch.func composes with vmap, no_grad and itself."""
-    value, pull = cast(Any, torch.func.vjp(function, *inputs))
-    return value, pull(torch.ones_like(value))
-
-
-def _blanked(members: Tensor, spoilt: Tensor, front: int = 0) -> Tensor:
-    """Members with -1 for all of a row that is spoilt; ``front`` axes come before those of the batch."""
-    behind = members.dim() - front - spoilt.dim()
-    return torch.where(spoilt.reshape(*spoilt.shape, *(1 for _ in range(behind))), -1, members)
-
-
-def _over_rows(rows: Tensor, slopes: Tensor, rank: int) -> Tensor:
-    """Marked rows, to be laid over slopes with ``rank`` axes behind the batch; all of them where rows share them."""
-    if slopes.shape[: slopes.dim() - rank] != rows.shape:
-        return rows.any()
-    return rows.reshape(*rows.shape, *(1 for _ in range(rank)))
-
-
-def _or_zero(x: Tensor) -> Tensor:
-    return torch.where(x == NEVER, 0.0, x)
-
-
-def _or_zeros(x: Tensor | None, like: Tensor) -> Tensor:
-    return torch.zeros_like(like) if x is None else x
-
-
 def _with_tensors_of(a: S, b: Structured) -> S:
     """``a`` with zeros where ``b`` alone has scores:
 
@@ -430,74 +405,3 @@ def _with_tensors_of(a: S, b: Structured) -> S:
         for x, y, rank in zip(a.score_tensors(), b.score_tensors(), a.ranks, strict=True)
     ]
     return a.with_score_tensors(tensors)
-
-
-def uniform_numbers(*shape: int, generator: torch.Generator | None) -> Float[Tensor, "..."]:
-    """Numbers from 0 to 1 to draw members by."""
-    if generator is None:  # asked for by name, torch.compile cannot trace sizes that are symbols
-        return torch.rand(shape, dtype=torch.float64)
-    return torch.rand(shape, dtype=torch.float64, generator=generator)
-
-
-def fits_batch(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:
-    """Whether a shape ends in the last ``own`` axes of the whole exactly and broadcasts to it on the batch axes."""
-    if not own <= len(shape) <= len(whole):
-        return False
-    # Axis by axis from the last: torch.compile finds slices of sizes unequal where some are symbols.
-    return all(shape[-i] == whole[-i] or (i > own and shape[-i] == 1) for i in range(1, len(shape) + 1))
-
-
-def checked_lengths(name: str, lengths: Int[Tensor, "*batch"] | None, most: int) -> Int[Tensor, "*batch"] | None:
-    """Lengths as int64, none of them below 0 or above ``most``: a kernel would read beyond the scores.
-
-    Where their numbers cannot be looked at (on another device, in torch.compile, in torch.func) they are clamped.
-    """
-    if lengths is None:
-        return None
-    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype is torch.bool:
-        raise ShapeError(f"{name} must be whole numbers, but their dtype is {lengths.dtype}: make them int64")
-    lengths = lengths.to(torch.int64)
-    if not can_look_at(lengths):
-        return lengths.clamp(0, most)
-    if lengths.numel():
-        least, largest = (int(x) for x in lengths.aminmax())
-        if least < 0 or largest > most:
-            wrong = least if least < 0 else largest
-            raise ShapeError(f"{name} must lie from 0 to {most}, the number of positions there are, but one is {wrong}")
-    return lengths
-
-
-def can_look_at(x: Shaped[Tensor, "..."]) -> bool:
-    """Whether a check may read the numbers of a tensor: not of another device, in torch.compile or in torch.func."""
-    return x.device.type == "cpu" and can_branch()
-
-
-def can_branch() -> bool:
-    """Whether what is done next may depend on numbers of a tensor: not in torch.compile or in torch.func."""
-    if torch.compiler.is_compiling():
-        return False
-    return not torch._C._are_functorch_transforms_active() and torch._C._len_torch_dispatch_stack() == 0
-
-
-def check_members(y: Shaped[Tensor, "..."], batch: Sequence[int], own: Mapping[str, int | None]) -> None:
-    """Raise unless members end in the batch axes and their own, which may be of any size where it is None."""
-    whole = (*batch, *own.values())
-    ends = y.shape[max(0, y.dim() - len(whole)) :]
-    if len(ends) < len(whole) or any(b is not None and a != b for a, b in zip(ends, whole, strict=True)):
-        named = ", ".join([*map(str, batch), *(name if n is None else f"{name} = {n}" for name, n in own.items())])
-        raise ShapeError(f"members must end in the axes [{named}], but their shape is {list(y.shape)}")
-
-
-def check_count(name: str, count: int, least: int) -> None:
-    """Raise where fewer members are asked for than can be."""
-    if count < least:
-        raise ValueError(f"{name}, the number of members, must be at least {least}, but it is {count}")
-
-
-def check_floating(tensors: Sequence[Shaped[Tensor, "..."] | None]) -> None:
-    """Raise where scores are no floating-point numbers: a logarithm would be cut to a whole number."""
-    for x in tensors:
-        if x is not None and not x.is_floating_point():
-            raise ShapeError(
-                f"scores must be floating-point numbers, but their dtype is {x.dtype}: call .float() first"
-            )

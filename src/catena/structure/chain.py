@@ -20,19 +20,11 @@ from catena.errors import DataError, ShapeError
 from catena.numerics import NEVER
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
-from catena.structure.base import (
-    SemiringProgram,
-    Structured,
-    TopK,
-    can_look_at,
-    check_floating,
-    check_members,
-    checked_lengths,
-    fits_batch,
-    uniform_numbers,
-)
+from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.checks import can_look_at, check_floating, check_members, checked_lengths, fits_batch
 from catena.structure.constraints import ChainConstraint, Impossible, check_possible
 from catena.structure.semirings import Semiring
+from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)

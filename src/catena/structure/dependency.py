@@ -26,7 +26,8 @@ from catena.errors import ShapeError
 from catena.numerics import NEVER, log_sum_exp, masked_softmax
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
-from catena.structure.base import Structured, TopK, check_floating, check_members, checked_lengths
+from catena.structure.base import Structured, TopK
+from catena.structure.checks import check_floating, check_members, checked_lengths
 from catena.structure.constraints import Impossible, check_possible, forbid
 
 T = TypeVar("T", bound="DependencyTree")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER
-from catena.structure.base import fits_batch
+from catena.structure.checks import fits_batch
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
 from catena.structure.spans import Nodes, at_span, look_up

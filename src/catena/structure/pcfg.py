@@ -20,15 +20,8 @@ from torch import Tensor
 
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import (
-    SemiringProgram,
-    Structured,
-    TopK,
-    check_floating,
-    check_members,
-    checked_lengths,
-    uniform_numbers,
-)
+from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.checks import check_floating, check_members, checked_lengths
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.parses import (
     check_grammar_shapes,
@@ -46,6 +39,7 @@ from catena.structure.parses import (
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
 from catena.structure.spans import chart_of_tree, look_up, nodes_of, spans_of_width, tree_of_chart
+from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,18 +18,12 @@ from torch import Tensor
 from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import (
-    SemiringProgram,
-    Structured,
-    check_floating,
-    check_members,
-    checked_lengths,
-    fits_batch,
-    uniform_numbers,
-)
+from catena.structure.base import SemiringProgram, Structured
+from catena.structure.checks import check_floating, check_members, checked_lengths, fits_batch
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.segment_constraints import SegmentConstraint
 from catena.structure.semirings import Semiring
+from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,20 +19,13 @@ from torch import Tensor
 from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import (
-    SemiringProgram,
-    Structured,
-    TopK,
-    check_floating,
-    check_members,
-    checked_lengths,
-    fits_batch,
-    uniform_numbers,
-)
+from catena.structure.base import SemiringProgram, Structured, TopK
+from catena.structure.checks import check_floating, check_members, checked_lengths, fits_batch
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
 from catena.structure.spans import at_span, chart_of_tree, nodes_of, spans_of_width, tree_of_chart
+from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)
