@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from catena.decoding.settings import BeamSettings, GreedySettings
 from catena.errors import CheckpointError, ConfigError, DataError
@@ -29,7 +31,7 @@ from tests.tasks.translate.toy import RECURRENT, TRANSFORMER, sentences, toy_con
 
 TEXTS = ["The dog hears the child today.", "A bird looks for a man.", "The cat sees the dog in the garden."]
 RIGHT = ["Der Hund hört heute das Kind.", "Ein Vogel sucht einen Mann.", "Die Katze sieht im Garten den Hund."]
-LEARNING = {"optimizer": "adam", "learning_rate": 0.01, "max_epochs": 16, "patience": 0}
+LEARNING = {"optimizer": "adam", "learning_rate": 0.01, "max_epochs": 11, "patience": 0}
 CONVOLUTIONAL = {"kind": "convolutional", "d": 16, "d_embedding": 16, "n_encoder_layers": 1, "n_decoder_layers": 1}
 COPY = {"kind": "copy", "d": 16, "d_embedding": 16, "encoder": {"kind": "recurrent", "d": 8}}
 KINDS = {"recurrent": RECURRENT, "transformer": TRANSFORMER, "convolutional": CONVOLUTIONAL, "copy": COPY}
@@ -172,6 +174,17 @@ def test_strange_texts_are_translated_or_left_empty(text: str, model: TranslateP
     assert "\n" not in model.write(answer, text, "text")
     assert "<unk>" not in str(answer)
     json.loads(model.write(answer, text, "jsonl"))
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(st.text(max_size=30), max_size=4), beam=st.integers(1, 3))
+def test_any_texts_are_answered_in_their_order(texts: list[str], beam: int, model: TranslatePredictor) -> None:
+    answers = list(up_to(8, model).predict_stream(iter(texts), Asking(beam_size=beam, scores=True, alignment=True)))
+    assert [answer.text for answer in answers] == texts
+    for answer in answers:
+        assert bool(answer.translations) == bool(model.encoding.source.tokeniser.tokens(answer.text))
+        assert len(model.write(answer, answer.text, "text").splitlines()) <= 1
+        json.loads(model.write(answer, answer.text, "jsonl"))
 
 
 def up_to(n: int, model: TranslatePredictor) -> TranslatePredictor:
@@ -346,8 +359,8 @@ def test_a_killed_training_ends_the_same(kind: str, files: Path, tmp_path: Path)
         data = TranslateApplication().prepare(made, Randomness(SEED), None, None)
         return TranslateApplication().task(made, data, torch.device("cpu"), Randomness(SEED))
 
-    settings = made.training.model_copy(update={"max_epochs": 2, "save_every": 2})
-    killed_anywhere_ends_the_same(make_task, settings, tmp_path, kills=[6])
+    how = made.training.model_copy(update={"max_epochs": 2, "save_every": 2})
+    killed_anywhere_ends_the_same(make_task, how, tmp_path, kills=[6])
 
 
 def test_what_training_says_on_dev_and_test_is_what_the_loaded_model_does(files: Path, tmp_path: Path) -> None:

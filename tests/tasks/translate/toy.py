@@ -47,7 +47,7 @@ def write_files(folder: Path) -> Path:
 
 
 RECURRENT: dict[str, Any] = {
-    "kind": "recurrent", "cell": "gru", "d": 32, "d_embedding": 32, "dropout": 0.0, "input_feeding": False,
+    "kind": "recurrent", "cell": "gru", "d": 48, "d_embedding": 48, "dropout": 0.0, "input_feeding": False,
 }  # fmt: skip
 TRANSFORMER: dict[str, Any] = {
     "kind": "transformer", "d": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 2, "d_feed": 64,
