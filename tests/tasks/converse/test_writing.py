@@ -20,6 +20,7 @@ from catena.randomness import Randomness
 from catena.tasks.converse.application import ConverseApplication
 from catena.tasks.converse.dataset import prepare
 from catena.tasks.converse.generative import WritingPredictor, WritingTask, new_generative
+from catena.tasks.converse.questions import Question
 from catena.tasks.converse.writing import MARKS, DialogueAuthor, WritingBatch, WritingEncoding
 from catena.training.report import SilentReporter
 from tests.tasks.converse.helpers import config, write_pairs
@@ -113,6 +114,17 @@ def test_perplexity_is_that_of_every_token_and_the_ngrams_stand_beside(tmp_path:
     assert tokens == len(nats) == len(other)
     assert scores["perplexity"] == pytest.approx(math.exp(-sum(nats) / tokens), rel=1e-4)
     assert scores["ngram_perplexity"] == pytest.approx(math.exp(-sum(other) / tokens), rel=1e-9)
+
+
+def test_responses_are_ranked_by_what_the_context_adds(tmp_path: Path) -> None:
+    task = made(tmp_path, "generative")
+    one = task.data.dev[0]
+    texts = (*one.responses, "the cat", "tea and tea")
+    (found,) = task.scribe.scores([Question(one, texts)])
+    for text, score in zip(texts, found, strict=True):
+        after = task.scribe.log_probs([(one, text)])[0]
+        alone = task.scribe.log_probs([(Exchange((), (), Place("x", 1)), text)])[0]
+        assert score == pytest.approx((after.sum() - alone.sum()) / len(after), abs=1e-5)
 
 
 def test_unknown_words_of_the_context_are_copied(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from catena.tasks.application import AS_TRAINED, Asking, Reading, Report
 from catena.tasks.converse.dataset import Dataset, pairs_of
 from catena.tasks.converse.encoding import learn_tokeniser, learn_vocabulary, texts_of, word_vectors
 from catena.tasks.converse.index import Found
-from catena.tasks.converse.predictor import ConversePredictor
+from catena.tasks.converse.predictor import ASKED, ConversePredictor
 from catena.tasks.converse.questions import Question, questions_of, scores_of
 from catena.tasks.converse.rankers import Ranker
 from catena.tasks.converse.settings import (
@@ -56,13 +56,15 @@ from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.training.task import EpochPlan, Evaluation, LossOutput
 
 NGRAMS = "ngrams.bin"
+SILENCE = Exchange((), (), ASKED)
+"""A context in which nothing was said."""
 
 
 class Scribe(Ranker):
     """An author with its encoding: scores responses and writes them. ``ngram`` is what the author is compared with.
 
-    As a ranker it prefers responses that are more likely after the context than n-grams find them by themselves, for
-    each of their tokens: otherwise short and common ones would win everywhere.
+    As a ranker it prefers responses that are more likely after the context than without any, for each of their tokens:
+    otherwise common ones would win everywhere (Li et al. 2016, section 3).
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class Scribe(Ranker):
         pairs = [(question.exchange, text) for question in questions for text in question.candidates]
         after = self.log_probs(pairs)
         texts = list(dict.fromkeys(text for _, text in pairs))
-        alone = dict(zip(texts, self.ngram_log_probs(texts), strict=True))
+        alone = dict(zip(texts, self.log_probs([(SILENCE, text) for text in texts]), strict=True))
         gains = iter([float((own - alone[text]).mean()) for own, (_, text) in zip(after, pairs, strict=True)])
         return [np.array([next(gains) for _ in question.candidates]) for question in questions]
 
