@@ -18,7 +18,7 @@ from catena.decoding.build import prepared, search
 from catena.decoding.combine import Ensemble
 from catena.decoding.constrained import Constrained
 from catena.decoding.hypothesis import Found, Hypothesis
-from catena.decoding.settings import SearchLimits
+from catena.decoding.settings import RankingSettings, SearchLimits
 from catena.decoding.stepper import Stepper
 from catena.decoding.without import Without
 from catena.errors import DataError
@@ -140,6 +140,8 @@ class Searcher:
         if wishes:
             if stepper.v != len(self.encoding.target.vocabulary):
                 raise DataError("a model that copies words of the source takes no constraint: ask one of another kind")
+            if isinstance(how, RankingSettings):  # ways to the phrases need room beside the likeliest ways
+                how = how.model_copy(update={"width": how.width * (1 + len(wishes.must))})
             constrained = Constrained(stepper, acceptor_of(wishes, self.encoding.target), how.max_length)
             return search(how, constrained, constrained.after(state, len(sources)), generator)
         return search(how, stepper, state, generator)
