@@ -208,3 +208,14 @@ def test_smoothing_is_that_of_torch_over_the_ids_that_may_come(bias: bool, forbi
 def test_smoothing_out_of_range_is_refused() -> None:
     with pytest.raises(ConfigError, match="smoothing must be from 0 to below 1, but it is 1"):
         Softmax(D, V, smoothing=1.0)
+
+
+@pytest.mark.parametrize(("v", "bias"), [(11, True), (70, True), (300, False)])
+def test_a_few_rows_in_single_precision_are_those_of_many(v: int, bias: bool) -> None:
+    layer = scramble(Softmax(D, v, bias, forbidden=(0, 4)))
+    hidden = 3 * torch.randn(9, D)
+    with torch.no_grad():
+        few = layer.log_probs(hidden)
+    many = layer.double().log_probs(hidden.double())
+    torch.testing.assert_close(few.double(), many, rtol=0.0, atol=1e-5)
+    assert (few[:, [0, 4]] == -math.inf).all()

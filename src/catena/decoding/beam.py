@@ -26,6 +26,7 @@ from catena.decoding.stepper import Stepper
 from catena.decoding.tree import Tree, flat_rows
 from catena.decoding.walk import check_lengths, without
 from catena.errors import ConfigError
+from catena.kernels.top import largest
 from catena.numerics import NEVER
 
 
@@ -94,8 +95,8 @@ def likeliest(
     ranking alone.
     """
     ranked = log_probs if penalty is None else log_probs - penalty[:, None]
-    near, ids = ranked.topk(min(width + 1, log_probs.shape[2]), dim=2)
-    each = near.shape[2]
+    each = min(width + 1, log_probs.shape[2])
+    near, ids = (x.view(*ranked.shape[:2], each) for x in largest(ranked.flatten(0, 1), each))
     total = (live[:, :, None] + near).flatten(1)
     total, places = total.topk(min(2 * width, total.shape[1]), dim=1)
     ids, parents = ids.flatten(1).gather(1, places), places // each

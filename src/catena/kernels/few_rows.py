@@ -52,6 +52,20 @@ class FewRows:
         in_row_blocks(lambda low, high: self._multiply(rows, panels, y, low, high), n_panels, len(rows) * panels.size)
         return torch.from_numpy(y)[:, : len(self.weight)]
 
+    def log_softmax(self, x: Float[Tensor, "n d_in"], bias: Float[Tensor, " d_out"] | None) -> Float[Tensor, "n d_out"]:
+        """The log of the softmax of x wᵀ + bias, made in one place; -inf in the bias stays."""
+        from catena.kernels.products import log_softmax_rows, multiply_onto
+
+        rows, panels, v = np.ascontiguousarray(x.numpy()), self.panels, len(self.weight)
+        n_panels, _, wide = panels.shape
+        n, y = len(rows), np.empty((len(rows), n_panels * wide), np.float32)
+        first = np.zeros(n_panels * wide, np.float32)
+        if bias is not None:
+            first[:v] = bias.detach().numpy()
+        in_row_blocks(lambda low, high: multiply_onto(rows, panels, y, first, low, high), n_panels, n * panels.size)
+        in_row_blocks(lambda low, high: log_softmax_rows(y, v, low, high), n, 4 * n * v)
+        return torch.from_numpy(y)[:, :v]
+
 
 def _mark(weight: Tensor) -> tuple[int, int]:
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version

@@ -22,7 +22,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from catena.kernels.compiled import called, compiled
+from catena.kernels.compiled import MAXIMA, SUMS, called, compiled
+from catena.kernels.vector_math import exp_less
 
 WIDE = 32
 """Columns of a panel."""
@@ -169,6 +170,39 @@ def _add_product(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
 
 
 add_product: Callable[..., None] = called()(_add_product)
+
+
+@compiled("2", "3", "2", "1", "i", "i")
+def multiply_onto(x: Any, panels: Any, y: Any, first: Any, low: Any, high: Any) -> None:
+    """As :func:`multiply`, with ``first`` added to every row."""
+    for r in range(y.shape[0]):
+        for j in range(low * WIDE, high * WIDE):
+            y[r, j] = first[j]
+    add_product(x, panels, y, low, high)
+
+
+@compiled("2", "i", "i", "i", fastmath=SUMS)
+def log_softmax_rows(y: Any, v: Any, low: Any, high: Any) -> None:
+    """The log of the softmax of the first ``v`` numbers of each row from ``low`` to ``high``, in their place."""
+    powers = np.empty(v, np.float32)
+    for r in range(low, high):
+        row = y[r, :v]
+        most = _largest(row)
+        exp_less(row, most, powers)
+        mass = np.float32(0)
+        for j in range(v):
+            mass += powers[j]
+        less = most + np.log(mass)
+        for j in range(v):
+            row[j] -= less
+
+
+@called(MAXIMA)
+def _largest(row: Any) -> Any:
+    most = row[0]
+    for j in range(row.shape[0]):
+        most = max(most, row[j])
+    return most
 
 
 @compiled("2", "3", "2", "i", "i")

@@ -46,6 +46,8 @@ class ScoredOutput(OutputLayer):
             return self._log_softmax(hidden, weight, self.final_bias)
         if self._rows is None or not self._rows.is_current(weight):
             self._rows = FewRows(weight)
+        if self.temperature == 1:
+            return self._rows.log_softmax(hidden, self.final_bias)
         return self._normalised(self._rows(hidden), self.final_bias)
 
     def log_probs_among(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:

@@ -1,0 +1,40 @@
+"""The loop of :mod:`catena.kernels.top`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catena.kernels.compiled import MAXIMA, called, compiled
+
+PIECE = 64
+"""Numbers whose largest is found at once."""
+
+
+@called(MAXIMA)
+def _largest_of(row: Any) -> Any:
+    most = row[0]
+    for j in range(row.shape[0]):
+        most = max(most, row[j])
+    return most
+
+
+@compiled("2", "2", "i2", "i", "i")
+def find_largest(x: Any, values: Any, places: Any, low: Any, high: Any) -> None:
+    """The largest numbers of the rows from ``low`` to ``high`` in falling order, as many as ``values`` is wide."""
+    v, k = x.shape[1], values.shape[1]
+    for r in range(low, high):
+        row, best, at = x[r], values[r], places[r]
+        filled = 0
+        for first in range(0, v, PIECE):
+            piece = row[first : min(first + PIECE, v)]
+            if filled == k and _largest_of(piece) <= best[k - 1]:
+                continue
+            for j in range(piece.shape[0]):
+                if filled == k and piece[j] <= best[k - 1]:
+                    continue
+                place = filled if filled < k else k - 1
+                while place > 0 and best[place - 1] < piece[j]:
+                    best[place], at[place] = best[place - 1], at[place - 1]
+                    place -= 1
+                best[place], at[place] = piece[j], first + j
+                filled = min(filled + 1, k)
