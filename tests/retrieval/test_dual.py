@@ -21,13 +21,13 @@ LENGTHS = torch.tensor([3, 2, 4])
 
 
 def built(settings: DualSettings) -> DualEncoder:
-    rarity = torch.linspace(0, 2, SIZES[0])
+    rarity = torch.linspace(0.5, 2, SIZES[0])
     return DualEncoder(settings, EmbeddingTable(*SIZES), rarity).double().eval()
 
 
 def test_the_idf_pooling_is_a_weighed_mean() -> None:
     model = built(DualSettings(match="dot", pooling=DualPooling(kind="idf")))
-    table, weights = model.embedding.weight, torch.linspace(0, 2, SIZES[0]).double()
+    table, weights = model.embedding.weight, torch.linspace(0.5, 2, SIZES[0]).double()
     for row, n, found in zip(IDS, LENGTHS, model.keys(IDS, LENGTHS), strict=True):
         own = [int(i) for i in row[:n]]
         total = sum(float(weights[i]) for i in own)
