@@ -147,6 +147,25 @@ def edit_best() -> Case:
 
 
 @case
+def edit_ten_best() -> Case:
+    """The ten best paths of a lattice that is there, labels and all."""
+    x, model, y = machines(MAX)
+    lattice = compose(compose(x, model), y)
+    runs: dict[str, Run] = {"catena": lambda: torch.tensor([found.score for found in best_paths(lattice, 10)])}
+    if installed("pynini"):
+        import pynini
+
+        fst = theirs(lattice)
+
+        def best() -> Tensor:
+            found = pynini.shortestpath(fst, nshortest=10).paths().items()
+            return -torch.tensor([float(weight) for *_, weight in found]).sort().values
+
+        runs["pynini"] = best
+    return Case("edit lattice: the ten best paths of it", runs, {"pynini": 1})
+
+
+@case
 def cyclic_total() -> Case:
     """One string through the edit model: infinitely many outputs."""
     x, model, _ = machines()

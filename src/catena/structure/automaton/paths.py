@@ -181,7 +181,9 @@ class Paths(Structured):
         return self._topk(1).members[0]
 
     def _topk(self, k: int) -> TopK:
-        search = _best_path if k == 1 and kernels_serve(self.weight) else _best_paths
+        search = _best_paths
+        if kernels_serve(self.weight):
+            search = _best_path if k == 1 else _top_paths
         found = [search(*row, self.machine.topology, k) for row in self._rows()]
         longest = self._longest(itertools.chain.from_iterable(found))
         members = np.full((k, len(found), longest), -1, np.int64)
@@ -224,6 +226,22 @@ def _best_path(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: i
     last, _, arcs = best_path(weight.numpy(), initial.numpy(), final.numpy(), t.graph_arrays)
     first = int(t.source[arcs[0]]) if len(arcs) else last
     return [[first, *arcs.tolist()]] if last >= 0 else []
+
+
+def _top_paths(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: int) -> list[list[int]]:
+    """What :func:`_best_paths` finds, by a compiled loop."""
+    return [path.tolist() for _, path in scored_paths(weight.numpy(), initial.numpy(), final.numpy(), t, k)]
+
+
+def scored_paths(weight: Array, initial: Array, final: Array, t: Topology, k: int) -> list[tuple[float, Array]]:
+    """The k best paths, each the first state and then the arcs, with their scores, by a compiled loop."""
+    from catena.kernels.lattice import distances as compiled
+    from catena.kernels.lattice_top import top_paths
+
+    onward, _ = compiled(weight, final, t.graph_arrays, best=True, backwards=True)
+    found, bounds, scores = top_paths(weight, initial, final, t.target, t.graph.out_starts, t.graph.out_arcs, onward, k)
+    edges = itertools.pairwise(bounds.tolist())
+    return [(score, found[low:high][::-1]) for score, (low, high) in zip(scores.tolist(), edges, strict=True)]
 
 
 def _best_paths(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: int) -> list[list[int]]:

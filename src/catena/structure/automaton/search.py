@@ -20,7 +20,7 @@ from catena.numerics import NEVER
 from catena.structure.automaton.distance import distances
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.failures import expand_failures
-from catena.structure.automaton.paths import Paths
+from catena.structure.automaton.paths import Paths, scored_paths
 from catena.structure.automaton.rational import connect, project
 from catena.structure.automaton.topology import Array
 from catena.structure.automaton.value import EPSILON, LOG, Automaton
@@ -47,19 +47,23 @@ def best_paths(machine: Automaton, n: int = 1) -> list[Found]:
     t = machine.topology
     found = []
     for score, arcs in _best(machine, n):
-        read, written = (tuple(x[arcs][x[arcs] != EPSILON].tolist()) for x in (t.input, t.output))
+        labels = t.input[arcs].tolist(), t.output[arcs].tolist()
+        read, written = (tuple(label for label in side if label != EPSILON) for side in labels)
         found.append(Found(read, written, score))
     return found
 
 
 def _best(machine: Automaton, n: int) -> list[tuple[float, Array]]:
     """(score, arcs) of the best paths of a machine over Log."""
-    if n == 1 and machine.weight.dim() == 1 and kernels_serve(machine.weight):
+    if n > 0 and machine.weight.dim() == 1 and kernels_serve(machine.weight):
         from catena.kernels.lattice import best_path
 
         tensors = (machine.weight, machine.initial, machine.final)
-        numbers = [x.double().contiguous().numpy() for x in tensors]
-        _, score, arcs = best_path(numbers[0], numbers[1], numbers[2], machine.topology.graph_arrays)
+        weight, initial, final = (x.double().contiguous().numpy() for x in tensors)
+        if n > 1:
+            found = scored_paths(weight, initial, final, machine.topology, n)
+            return [(score, path[1:]) for score, path in found]
+        _, score, arcs = best_path(weight, initial, final, machine.topology.graph_arrays)
         return [(score, arcs)] if score > NEVER else []
     top = Paths.of(machine).topk(n)
     rows = zip(top.scores.tolist(), top.members.tolist(), strict=True)
