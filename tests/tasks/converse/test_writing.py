@@ -136,7 +136,7 @@ def test_unknown_words_of_the_context_are_copied(tmp_path: Path) -> None:
         "seq2seq",
         model=COPY,
         vocabulary={"min_count": 2},
-        training={"max_epochs": 14, "optimizer": "adam", "learning_rate": 0.03},
+        training={"max_steps": 80, "eval_every": 40, "optimizer": "adam", "learning_rate": 0.03},
         evaluation={"written": 0, "search": {"kind": "greedy", "max_length": 6}},
         data={"split": "end", "dev_share": 0.1},
     )
