@@ -10,8 +10,10 @@ programs on the machine disturb little.
 train    target tokens a second of a step with gradients and Adam: beside ``nn.Transformer`` with an embedding, and
          beside ``nn.LSTM`` on both sides (no attention), of the same sizes and dropout, as one would write them.
 search   greedy and beam-5 translation with the same weights, put into a ``MarianMTModel`` and into CTranslate2's folder
-         (single precision and 8 bits); the same tokens must come out of the first two. Random weights write on to a
-         given length in every row, so that nothing ends early; a trained run ends where it likes.
+         (single precision and 8 bits); the same tokens must come out of the first two. A trained run ends where it
+         likes. Random weights would not end: they are measured twice, once with targets as long as their sources, whose
+         lengths are spread as those of captions are (both programs are told when to end, by a processor of
+         probabilities; CTranslate2 takes none), and once with as many tokens in every row, so that nothing ends early.
 memory   the most memory that training takes, for batches and lengths that double.
 prefix   the time of a beam's step after prefixes that double.
 """
@@ -34,6 +36,7 @@ from torch import Tensor, nn
 from catena.decoding.beam import beam
 from catena.decoding.greedy import greedy
 from catena.decoding.hypothesis import Found
+from catena.decoding.stepper import Wrapping
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.recurrent_settings import RecurrentSettings
@@ -54,10 +57,10 @@ def settings_of(norm: str = "post", dropout: float = 0.0) -> TransformerSettings
 
 
 def sources(b: int, s: int, seed: int = 1) -> Source:
-    """Sources of a half to all of ``s`` tokens."""
+    """Sources of 4 to ``s`` tokens, 14 in the mean, as captions of pictures have."""
     generator = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(s // 2, s + 1, (b,), generator=generator)
-    lengths[0] = s
+    lengths = (14 + 5 * torch.randn(b, generator=generator)).round().long().clamp(4, s)
+    s = int(lengths.max())
     ids = torch.randint(4, V, (b, s), generator=generator)
     return Source(ids.masked_fill(torch.arange(s) >= lengths[:, None], PAD), lengths)
 
@@ -155,9 +158,46 @@ def random_model() -> tuple[Transformer, TransformerSettings]:
     return model, settings
 
 
-def translate(model: Transformer, source: Source, width: int, steps: int) -> Found:
+class Ending(Wrapping[tuple[Any, int, Tensor]]):
+    """A stepper whose rows end after so many tokens."""
+
+    def __init__(self, stepper: Any, sizes: Tensor) -> None:
+        self.stepper, self.sizes = stepper, sizes
+        self.v, self.end = stepper.v, stepper.end
+
+    def inner(self, state: tuple[Any, int, Tensor]) -> Any:
+        return state[0]
+
+    def start(self, n: int) -> tuple[Any, int, Tensor]:
+        return self.stepper.start(n), 0, self.sizes
+
+    def log_probs(self, state: tuple[Any, int, Tensor]) -> Tensor:
+        return ended(self.stepper.log_probs(state[0]), state[2] == state[1], self.end)
+
+    def advance(self, state: tuple[Any, int, Tensor], ids: Tensor) -> tuple[Any, int, Tensor]:
+        return self.stepper.advance(state[0], ids), state[1] + 1, state[2]
+
+    def select(self, state: tuple[Any, int, Tensor], rows: Tensor) -> tuple[Any, int, Tensor]:
+        return self.stepper.select(state[0], rows), state[1], state[2][rows]
+
+    def join(self, states: Any) -> tuple[Any, int, Tensor]:
+        raise NotImplementedError
+
+
+def ended(log_probs: Tensor, due: Tensor, end: int) -> Tensor:
+    """Probabilities by which nothing but the end may come where it is due."""
+    if due.any():
+        log_probs = log_probs.clone()
+        log_probs[due] = -torch.inf
+        log_probs[due, end] = 0.0
+    return log_probs
+
+
+def translate(model: Transformer, source: Source, width: int, steps: int, ends: bool = False) -> Found:
     with torch.inference_mode():
         stepper = model.stepper(source)
+        if ends:
+            stepper = Ending(stepper, source.lengths)
         state = stepper.start(len(source))
         return greedy(stepper, state, steps) if width == 1 else beam(stepper, state, width, steps)
 
@@ -166,29 +206,35 @@ def search(flags: argparse.Namespace) -> None:
     steps, batches = flags.tokens, flags.batches
     if flags.run is None:
         model, settings = random_model()
-        given = {b: [sources(b, 20)] for b in batches}
+        given = {b: [sources(b, 32)] for b in batches}
         tokens = [f"w{i}" for i in range(V)]
     else:
         model, settings, given, tokens = from_run(flags)
     peer = marian_of(model, settings)
     engines = ctranslate2_of(model, tokens, flags.threads)
-    for b in batches:
-        for width in (1, 5):
-            one_search(model, peer, engines, given[b], width, steps, tokens, flags)
+    for ends in (True, False) if flags.run is None else (False,):
+        if flags.run is None:
+            print(f"targets {'as long as their sources' if ends else f'of {steps} tokens'}:")
+        for b in batches:
+            for width in (1, 5):
+                one_search(model, peer, {} if ends else engines, given[b], width, steps, tokens, ends, flags)
 
 
 def one_search(
     model: Transformer, peer: Any, engines: dict[str, Any], given: list[Source], width: int, steps: int,
-    tokens: list[str], flags: argparse.Namespace,
+    tokens: list[str], ends: bool, flags: argparse.Namespace,
 ) -> None:  # fmt: skip
     def ours() -> list[tuple[int, ...]]:
-        return [row[0].ids for source in given for row in translate(model, source, width, steps)]
+        return [row[0].ids for source in given for row in translate(model, source, width, steps, ends)]
 
     def theirs() -> list[tuple[int, ...]]:
         found = []
         for source in given:
             mask = (torch.arange(source.ids.shape[1]) < source.lengths[:, None]).long()
             options: dict[str, Any] = {"num_beams": width, "length_penalty": 0.0} if width > 1 else {"num_beams": 1}
+            if ends:
+                due = source.lengths.repeat_interleave(width)
+                options["logits_processor"] = [lambda ids, x, due=due: ended(x, due == ids.shape[1] - 1, model.end)]
             with torch.inference_mode():
                 rows = peer.generate(source.ids, attention_mask=mask, max_new_tokens=steps, do_sample=False, **options)
             found += [tuple(i for i in row[1:].tolist() if i not in (PAD, model.end)) for row in rows]
@@ -215,7 +261,8 @@ def one_search(
     print(
         f"{'greedy' if width == 1 else f'beam {width}'}, batch {len(given[0])}: Catena "
         f"{1e3 * statistics.median(a) / n:.1f} ms a sentence, transformers {1e3 * statistics.median(z) / n:.1f}; "
-        f"{told(a, z)}; same tokens in {sum(same)} of {n}; CTranslate2's time to ours: {', '.join(told_there)}",
+        f"{told(a, z)}; same tokens in {sum(same)} of {n}"
+        + (f"; CTranslate2's time to ours: {', '.join(told_there)}" if told_there else ""),
         flush=True,
     )
 

@@ -154,3 +154,19 @@ def test_small_weights_are_drawn_small_and_smaller_where_a_part_ends() -> None:
             (layer.feed[3].weight, 0.02 / 4),
         ):
             assert weight.std().item() == pytest.approx(deviation, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"norm": "post", "positions": "learned"}, {"positions": "rotary", "n_kv_heads": 1}], ids=str
+)
+def test_without_gradients_padding_takes_no_part_and_changes_nothing(options: dict[str, object]) -> None:
+    encoder = build_transformer(settings(**options), 8).double().eval()
+    lengths = torch.tensor([6, 1, 4])
+    x = torch.randn(3, 6, 8, dtype=torch.float64)
+    seen: list[int] = []
+    encoder.layers[0].feed[0].register_forward_hook(lambda module, given, result: seen.append(given[0][..., 0].numel()))
+    wanted = encoder(x, lengths)
+    with torch.no_grad():
+        found = encoder(x, lengths)
+    torch.testing.assert_close(found, wanted.detach(), rtol=0.0, atol=1e-12)
+    assert seen == [18, 11]

@@ -77,6 +77,22 @@ class MultiHeadAttention(nn.Module):
         found = self._attend(q, k, v, (mask | blind)[:, None])
         return self._join(found.masked_fill(blind[:, None], 0.0))
 
+    def packed(
+        self, x: Float[Tensor, "1 n d"], real: Bool[Tensor, "b t"], mask: Bool[Tensor, "b 1 t"]
+    ) -> Float[Tensor, "1 n d"]:
+        """Self-attention without gradients of sequences whose ``real`` positions lie one after another: maps are of
+        these alone."""
+        b, t = real.shape
+        heads = F.linear(x[0], *self._joined_maps())
+        spread = heads.new_zeros(b, t, heads.shape[1]).masked_scatter_(real[..., None], heads)
+        q, k, v = spread.unflatten(-1, (-1, self.d_head)).transpose(1, 2).split(
+            (self.n_heads, self.n_kv_heads, self.n_kv_heads), dim=1
+        )  # fmt: skip
+        if self.rotate is not None:
+            q, k = self.rotate(q, 0), self.rotate(k, 0)
+        found = self._attend(q, k, v, mask[:, None]).transpose(1, 2).flatten(-2)
+        return self.output(found[real])[None]
+
     def causal(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
         """Every position looks at itself and those before it, in one fused call that forms no mask."""
         q, k, v = self._heads(x, x)

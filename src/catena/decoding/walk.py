@@ -18,7 +18,7 @@ from catena.numerics import NEVER
 Choice = Callable[[Float[Tensor, "n v"]], tuple[Int[Tensor, " n"], Float[Tensor, " n"]]]
 """From log-probabilities to an id in each row, and the log-probability it was chosen with."""
 
-LEAVING = 0.8
+LEAVING = 0.9
 """The share of its rows below which a batch is made smaller."""
 
 

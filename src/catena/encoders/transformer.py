@@ -122,9 +122,21 @@ class Transformer(CausalEncoder):
             return self.whole(x)
         may_look = attention_mask(lengths, x.shape[1])
         x = self._enter(x, 0)
+        if x.device.type == "cpu" and not torch.is_grad_enabled() and not torch.jit.is_tracing():
+            return self._without_padding(x, mask, may_look)
         for layer in self.layers:
             x = layer(x, lambda seen, attention=layer.attention: attention(seen, seen, may_look))
         return self.leave(x)
+
+    def _without_padding(
+        self, x: Float[Tensor, "b t d"], mask: Bool[Tensor, "b t"], may_look: Bool[Tensor, "b 1 t"]
+    ) -> Float[Tensor, "b t d"]:
+        """The same, with all that concerns single positions done for the real ones alone, one after another."""
+        real = x[mask][None]
+        for layer in self.layers:
+            attention = cast(TransformerLayer, layer).attention
+            real = layer(real, lambda seen, attention=attention: attention.packed(seen, mask, may_look))
+        return torch.zeros_like(x).masked_scatter_(mask[..., None], self.leave(real))
 
     def whole(self, x: Float[Tensor, "b t d_in"]) -> Float[Tensor, "b t d_out"]:
         self.check_causal()

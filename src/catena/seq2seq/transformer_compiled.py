@@ -22,6 +22,7 @@ from catena.outputs.base import OutputLayer
 from catena.seq2seq.base import Memory
 from catena.seq2seq.grouped import check_rows
 from catena.seq2seq.transformer_decoder import TransformerDecoder
+from catena.shapes import mask_from_lengths
 
 Embed = Callable[[Int[Tensor, "n t"]], Float[Tensor, "n t d"]]
 Numbers = Int[np.ndarray, " n"]
@@ -114,7 +115,8 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
         self.v, self.begin, self.end = output.v, begin, end
         self.plan, self._step, self._source = plan_of(decoder), step, Source
         self.lengths, self.width = memory.lengths.numpy().astype(np.int64), memory.states.shape[1]
-        self.source = self._projected(memory.states)
+        self.first = self.lengths.cumsum() - self.lengths
+        self.source = self._projected(memory.states[mask_from_lengths(memory.lengths, self.width)])
         self.pool = np.empty((len(decoder.layers), 2, LEAST_ROOM, *self.plan.heads), np.float32)
         self.filled = 0
 
@@ -141,7 +143,7 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
         entries[:, :t] = state.entries
         entries[:, t] = self._taken(n)
         turns = np.empty((0, 0), np.float32) if self.plan.rotate is None else self.plan.rotate.turns(places)
-        source = self._source(self.source, state.of * self.width, self.lengths[state.of])
+        source = self._source(self.source, self.first[state.of], self.lengths[state.of])
         asked = np.empty_like(made)
         weights, make = self.plan.weights, self.plan.make
         self._step(made, weights, make, self.pool, entries, state.begins, source, turns, asked)
@@ -165,18 +167,17 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
 
     def attention(self, state: CompiledState) -> Float[Tensor, "n s"]:
         """The mean over the heads of the last layer."""
-        keys = torch.from_numpy(self.source[-1, 0]).view(len(self.lengths), self.width, *self.plan.heads)
+        keys = torch.from_numpy(self.source[-1, 0])
         asked = torch.from_numpy(state.asked).view(-1, *self.plan.heads)
-        of = torch.from_numpy(state.of)
-        scores = torch.einsum("nhd,nshd->nhs", asked, keys[of]) * keys.shape[-1] ** -0.5
+        places = torch.from_numpy(self.first[state.of, None] + np.arange(self.width)).clamp(max=len(keys) - 1)
+        scores = torch.einsum("nhd,nshd->nhs", asked, keys[places]) * keys.shape[-1] ** -0.5
         return scores.masked_fill(~self.source_mask(state)[:, None], -torch.inf).softmax(dim=-1).mean(dim=1)
 
     def source_mask(self, state: CompiledState) -> Bool[Tensor, "n s"]:
         return torch.arange(self.width) < torch.from_numpy(self.lengths)[state.of, None]
 
-    def _projected(self, states: Float[Tensor, "b s d"]) -> Float[np.ndarray, "l 2 m h d_head"]:
-        """Keys and values of every position of every source, in every layer."""
-        rows = states.reshape(-1, states.shape[-1])
+    def _projected(self, rows: Float[Tensor, "m d"]) -> Float[np.ndarray, "l 2 m h d_head"]:
+        """Keys and values of the real positions of all sources, in every layer."""
         found = np.empty((len(self.decoder.layers), 2, len(rows), self.plan.d), np.float32)
         for i in range(len(self.decoder.layers)):
             cross = self.decoder.layer(i).cross
