@@ -16,12 +16,13 @@ from torch import Tensor
 from catena.decoding.hypothesis import Found
 from catena.decoding.stepper import Stepper
 from catena.decoding.walk import collected, walk
+from catena.kernels.top import largest
 
 
 def likeliest(log_probs: Float[Tensor, "n v"]) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
     """The likeliest id of each row, the first of equals."""
-    log_prob, ids = log_probs.max(dim=1)
-    return ids, log_prob
+    log_prob, ids = largest(log_probs, 1)
+    return ids[:, 0], log_prob[:, 0]
 
 
 @torch.no_grad()
