@@ -28,7 +28,9 @@ NAMES = [-1, -1, -1, 3, -1, *range(5, V)]
 
 def model(**options: object) -> ChecklistModel:
     torch.manual_seed(3)
-    settings = ChecklistSettings.model_validate({"d_embedding": 3, "d": 4, "scale": 1.0, **options})
+    settings = ChecklistSettings.model_validate(
+        {"d_embedding": 3, "d": 4, "scale": 1.0, "mixture": "vectors", **options}
+    )
     return ChecklistModel(settings, SIDES, SEPARATOR, NAMES).double().eval()
 
 

@@ -25,9 +25,9 @@ class ChecklistSettings(Config):
     """How a vector becomes a distribution over the vocabulary."""
     tied: bool = True
     """The output layer has the words' own vectors for weights, so that the vector of an item asks for its words."""
-    mixture: Literal["vectors", "probabilities"] = "vectors"
-    """What the switch mixes: vectors, of which one softmax makes probabilities, as in the paper; or the probabilities
-    of the language model and of the words of items."""
+    mixture: Literal["probabilities", "vectors"] = "probabilities"
+    """What the switch mixes: the probabilities of the language model and of the words of items; or vectors, of which
+    one softmax makes probabilities, as in the paper."""
     reader: Literal["none", "attention"] = "none"
     """How the source is looked at beside its agenda. none: it is not, as in the paper. attention: its words are read
     from both ends, and looked back at before each step."""
