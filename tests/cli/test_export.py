@@ -6,7 +6,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from jaxtyping import config
 
 from catena.cli.main import main
 from catena.tasks.application import Asking
@@ -52,11 +51,7 @@ def test_a_transformer_translates_alike_in_ctranslate2(tmp_path: Path, capsys: p
 @pytest.mark.skipif(find_spec("onnx") is None, reason="needs onnx")
 def test_a_recurrent_model_goes_to_onnx_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = trained(tmp_path, RECURRENT)
-    config.update("jaxtyping_disable", True)  # the exporter follows sizes as tensors, which annotations do not know
-    try:
-        assert main(["export", str(run), "--to", "onnx", "-o", str(tmp_path / "out")]) == 0
-    finally:
-        config.update("jaxtyping_disable", False)
+    assert main(["export", str(run), "--to", "onnx", "-o", str(tmp_path / "out")]) == 0
     assert {"encoder.onnx", "step.onnx", "signature.json"} <= {path.name for path in (tmp_path / "out").iterdir()}
     assert main(["export", str(run), "--to", "ctranslate2", "-o", str(tmp_path / "other")]) == 1
     assert "export it --to onnx" in capsys.readouterr().err

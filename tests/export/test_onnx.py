@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from jaxtyping import config
 
 from catena.errors import ConfigError
 from catena.export.onnx import to_onnx
@@ -41,14 +39,6 @@ def made(settings: Any) -> EncoderDecoder:
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
     return model
-
-
-@pytest.fixture(autouse=True)
-def sizes_may_be_tensors() -> Iterator[None]:
-    """The exporter follows sizes as tensors, which annotations do not know."""
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)
 
 
 class Session:

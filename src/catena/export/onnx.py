@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import config
 from torch import Tensor, nn
 
 from catena.errors import ConfigError
@@ -80,7 +82,7 @@ def _write(
     for i, state in enumerate(steps.changing):
         axes[f"next_{i}"] = {0: "n", **{axis: f"{name}_after" for axis, name in steps.growing[state].items()}}
     used: dict[str, Any] = {name: axes[name] for name in (*names, *results) if axes.get(name)}
-    with warnings.catch_warnings():  # of the older exporter, which needs no more packages, and of sizes that it reads
+    with _sizes_as_tensors(), warnings.catch_warnings():  # of the older exporter, which needs no more packages
         warnings.simplefilter("ignore")
         torch.onnx.export(
             module,
@@ -92,3 +94,14 @@ def _write(
             opset_version=OPSET,
             dynamo=False,
         )
+
+
+@contextmanager
+def _sizes_as_tensors() -> Iterator[None]:
+    """The exporter follows sizes as tensors, where annotations that someone checks say numbers."""
+    before = config.jaxtyping_disable
+    config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        config.update("jaxtyping_disable", before)
