@@ -110,6 +110,7 @@ def walked(
                 i += U(home(word[a], size))
             found[a] = i
             prefetch(slots, U(3) * i)
+            prefetch(slots, U(3) * i + U(5))  # one slot in eight lies on two lines, and the next may be looked at too
         a = 0
         while a < lanes:
             i, s = found[a], U(4) * state[a]

@@ -86,8 +86,8 @@ def _decoded(path: Path) -> Iterator[Bytes]:
 def joined(sentences: Iterable[str]) -> Bytes:
     """Sentences as lines. A line end inside a sentence is a blank like any other."""
     listed = list(sentences)
-    data = encoded("\n".join([*listed, ""]))
-    raw = data.tobytes()
+    # One by one: a single letter that is not Latin would make each of a joined string two or four bytes wide.
+    raw = b"\n".join([*[sentence.encode("utf-8", "surrogatepass") for sentence in listed], b""])
     if raw.count(b"\n") != len(listed) or b"\r" in raw:
-        data = encoded("".join(sentence.replace("\n", " ").replace("\r", " ") + "\n" for sentence in listed))
-    return data
+        return encoded("".join(sentence.replace("\n", " ").replace("\r", " ") + "\n" for sentence in listed))
+    return np.frombuffer(raw, np.uint8)
