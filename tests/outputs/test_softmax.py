@@ -205,6 +205,18 @@ def test_smoothing_is_that_of_torch_over_the_ids_that_may_come(bias: bool, forbi
     torch.testing.assert_close(torch.autograd.grad(ours, inputs), torch.autograd.grad(plain, inputs), **CLOSE)
 
 
+def test_smoothing_moves_no_score_of_all_words_together_in_half_precision_either() -> None:
+    torch.manual_seed(0)
+    layer, hidden, targets = Softmax(8, 515, smoothing=0.1), torch.randn(64, 8) + 1, torch.randint(0, 515, (64,))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = layer.loss(hidden, targets)
+    loss.backward()
+    grads = (layer.scores.weight.grad, layer.scores.bias.grad)  # type: ignore[union-attr]
+    for grad in grads:
+        assert grad is not None
+        assert grad.sum(0).abs().max() < 1e-5, "a constant added to all scores changes no probability"
+
+
 def test_smoothing_out_of_range_is_refused() -> None:
     with pytest.raises(ConfigError, match="smoothing must be from 0 to below 1, but it is 1"):
         Softmax(D, V, smoothing=1.0)

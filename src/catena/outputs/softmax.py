@@ -133,14 +133,17 @@ class Softmax(ScoredOutput):
 
         which is linear in the vectors: a mean of the weights and those of the targets suffice, and no logits.
         """
-        weight, bias, forbidden = self.scores.weight, self.scores.bias, self.scores.forbidden
-        allowed = weight.new_ones(self.v) if forbidden is None else (~forbidden).to(weight.dtype)
-        share = (allowed / allowed.sum()).to(wide(weight.dtype))
-        rows = self.scores.rows(targets) - share @ weight.to(share.dtype)
-        more = (hidden.to(rows.dtype) * rows).sum()
-        if bias is not None:
-            more = more + bias[targets].sum() - len(targets) * (share @ bias.to(share.dtype))
-        return self.smoothing / self.temperature / max(len(hidden), 1) * more
+        # Half precision would make the even share of a word another number, so that the shares do not sum to one: then
+        # all scores together could fall for ever, and with them the vectors that share their weights.
+        with torch.autocast(hidden.device.type, enabled=False):
+            weight, bias, forbidden = self.scores.weight, self.scores.bias, self.scores.forbidden
+            allowed = weight.new_ones(self.v) if forbidden is None else (~forbidden).to(weight.dtype)
+            share = (allowed / allowed.sum()).to(wide(weight.dtype))
+            rows = self.scores.rows(targets) - share @ weight.to(share.dtype)
+            more = (hidden.to(rows.dtype) * rows).sum()
+            if bias is not None:
+                more = more + bias[targets].sum() - len(targets) * (share @ bias.to(share.dtype))
+            return self.smoothing / self.temperature / max(len(hidden), 1) * more
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, temperature={self.temperature}, smoothing={self.smoothing}"
