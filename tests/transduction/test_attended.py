@@ -7,12 +7,13 @@ from itertools import combinations_with_replacement
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.transduction.attended import links_of, monotone_path
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=4), st.integers(0, 200))
 def test_the_path_is_the_best_that_never_goes_back(sizes: list[tuple[int, int]], seed: int) -> None:
     t, s = (max(size[side] for size in sizes) for side in (0, 1))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given
+from hypothesis import settings as trying
 
 from catena import config as configs
 from catena.cli.main import main
@@ -44,6 +45,7 @@ SMALL: dict[str, Any] = {
 # --- trees and words as ids -------------------------------------------------------------------------------------------
 
 
+@trying(max_examples=40)
 @given(TREES)
 def test_a_tree_comes_back_from_its_symbols(tree: Any) -> None:
     symbols = TreeSymbols.count([tree], tags=True)
@@ -215,19 +217,19 @@ def test_a_parser_is_trained_asked_scored_and_drawn(folder: Path, capsys: pytest
         "the man sees a dog",
         "a cat likes the unicorn",
     ]
-    assert main(["predict", out, str(folder / "texts.txt"), "--nbest", "2", "--scores", "--format", "jsonl"]) == 0
-    row = json.loads(capsys.readouterr().out.splitlines()[0])
-    assert row["trees"][0]["log_probability"] >= row["trees"][1]["log_probability"]
-    assert main(["evaluate", out, str(folder / "test.mrg")]) == 0
-    assert "labelled brackets: F1" in capsys.readouterr().out
-    assert main(["draw", out, "the man sees a dog"]) == 0
-    assert "dog" in capsys.readouterr().out
-    assert main(["predict", out, str(folder / "texts.txt"), "--constraint", str(folder / "texts.txt")]) != 0
-    assert "cannot be asked for --constraint" in capsys.readouterr().err
     model = load(folder / "run", "cpu")
+    asking = Asking(nbest=2, scores=True)
+    row = json.loads(model.write(model.predict(["the man sees a dog"], asking)[0], "", "jsonl"))
+    assert row["trees"][0]["log_probability"] >= row["trees"][1]["log_probability"]
+    assert 0 <= model.evaluate(folder / "test.mrg").scores["f1"] <= 1
+    assert "dog" in model.sketch("the man sees a dog")
+    with pytest.raises(DataError, match="cannot be asked for --constraint"):
+        model.predict(["the man"], Asking(constraint=folder / "texts.txt"))
     assert model.describe(2)[0].startswith("a parser that writes trees, recurrent")
-    assert main(["predict", out, str(folder / "texts.txt"), "--beam-size", "1", "--ensemble", out]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    both = model.together([model]).searching(Asking(beam_size=1))
+    assert both.parser.others == (model.parser.network,)
+    assert both.parser.settings.search.width == 1
+    assert both.predict(["the man sees"])[0].tree.words() == ("the", "man", "sees")
     with pytest.raises(DataError, match="model 2 has others: train models of kind seq2seq on the same trees"):
         model.together([object.__new__(CountedPredictor)])
     again = ["train", "parse", str(folder / "train.mrg"), "--from", out, "--max-epochs", "1", "-q"]
