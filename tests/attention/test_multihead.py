@@ -138,3 +138,14 @@ def test_shared_heads_equal_heads_whose_weights_are_the_same() -> None:
 def test_heads_of_keys_must_divide_the_heads() -> None:
     with pytest.raises(ShapeError, match="n_heads = 4 cannot share n_kv_heads = 3"):
         MultiHeadAttention(8, 4, n_kv_heads=3)
+
+
+def test_a_bias_of_keys_learns_only_where_positions_turn_them() -> None:
+    """Else it changes nothing, and its gradient would be rounding."""
+    plain = MultiHeadAttention(8, 2)
+    x = torch.randn(2, 5, 8)
+    before = plain(x, x)
+    plain.keys.bias.data += torch.randn(8)
+    torch.testing.assert_close(plain(x, x), before, rtol=0.0, atol=1e-5)
+    assert not plain.keys.bias.requires_grad
+    assert MultiHeadAttention(8, 2, rotate=RotaryPositions(4)).keys.bias.requires_grad

@@ -51,7 +51,7 @@ class EncoderLaws:
             encoder.zero_grad()
             y = encoder(filled, LENGTHS)
             y.square().sum().backward()
-            results.append([y, *(p.grad for p in encoder.parameters())])
+            results.append([y, *(p.grad for p in encoder.parameters() if p.requires_grad)])
         torch.testing.assert_close(results[0], results[1], **CLOSE)
 
     def test_more_padding_changes_nothing(self, encoder: Encoder) -> None:
@@ -86,8 +86,9 @@ class EncoderLaws:
         y = encoder(x, LENGTHS)
         (y * torch.randn_like(y)).sum().backward()
         for name, parameter in encoder.named_parameters():
-            assert parameter.grad is not None, name
-            assert (parameter.grad != 0).any(), name
+            if parameter.requires_grad:
+                assert parameter.grad is not None, name
+                assert (parameter.grad != 0).any(), name
         assert x.grad is not None
         reached = (x.grad != 0).any(dim=-1)
         assert reached.tolist() == (torch.arange(7) < LENGTHS[:, None]).tolist()

@@ -108,3 +108,13 @@ def test_dropout_is_in_training_alone() -> None:
     assert model.loss(*given) == model.loss(*given)
     model.train()
     assert model.loss(*given) != model.loss(*given)
+
+
+def test_positions_are_counted_on_after_a_prompt() -> None:
+    stepper: Any = made().stepper(Source(torch.tensor([[4, 5]]), torch.tensor([2])))
+    ids = torch.tensor([[4, 6, 5, 7]])
+    read = stepper.advance(stepper.extend(stepper.start(1), ids[:, :3], torch.tensor([3])), ids[:, 3])
+    stepped = stepper.start(1)
+    for t in range(4):
+        stepped = stepper.advance(stepped, ids[:, t])
+    torch.testing.assert_close(stepper.log_probs(read), stepper.log_probs(stepped), rtol=0.0, atol=1e-12)

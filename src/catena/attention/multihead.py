@@ -61,6 +61,9 @@ class MultiHeadAttention(nn.Module):
         for layer in (self.query, self.keys, self.values, self.output):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
+        # A softmax does not see what is added to all scores of a query, so a bias of keys that are not turned learns
+        # nothing: its gradient is rounding, which Adam would make into steps as large as any, in bfloat16 without end.
+        self.keys.bias.requires_grad_(rotate is not None)
 
     def forward(
         self,
