@@ -35,10 +35,8 @@ $(VENV)/tested: $(VENV)/installed
 demo: setup
 	$(BIN)/python -m catena demo
 
-# Each worker begins with half of the tests in their order, and takes from the other's end when it is done: what a file
-# prepares once, and what is compiled for a room, is then prepared by one worker.
 test: $(VENV)/tested
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
+	$(BIN)/python -m pytest -n 2 $(TESTS)
 
 lint: $(VENV)/tested
 	$(BIN)/ruff check .
