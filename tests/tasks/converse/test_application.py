@@ -219,7 +219,14 @@ def test_inputs_of_files_and_lines(runs: dict[str, Path], tmp_path: Path) -> Non
     path.write_text("a __eot__ b\tignored\n\nc\n", encoding="utf-8")
     assert list(model.read_inputs(path)) == ["a __eot__ b", "", "c"]
     path.write_text(json.dumps({"turns": ["a", "b", "c"]}) + "\n", encoding="utf-8")
-    assert [e.context for e in model.read_inputs(path, Reading(format="turns"))] == [("a",), ("a", "b")]
+    for reading in (Reading(), Reading(format="turns")):
+        assert [e.context for e in model.read_inputs(path, reading)] == [("a",), ("a", "b")]
+    assert list(model.read_inputs(path, Reading(format="text"))) == [path.read_text(encoding="utf-8").strip()]
+    path.write_text('Context,Utterance,Distractor_0\n"a, b __eot__ c",d,e\n', encoding="utf-8")
+    assert [e.context for e in model.read_inputs(path)] == [("a, b", "c")]
+    for plain in ("\n\n", "{smile}\n", ""):
+        path.write_text(plain, encoding="utf-8")
+        assert list(model.read_inputs(path)) == plain.splitlines()
     reply = model.predict([("tea", "cat")], Asking(nbest=2, scores=True))[0]
     item = Exchange(("tea", "cat"), (), Place("x", 1))
     row = json.loads(model.write(reply, item, "jsonl"))

@@ -45,8 +45,9 @@ def test_an_answer_is_not_given_twice(chat: Chat) -> None:
 
 def test_commands(chat: Chat) -> None:
     assert chat.say("/undo") == "(nothing was said yet)"
-    assert chat.say("/best") == NOTHING
+    assert chat.say("/best") == "(nothing was said yet)"
     chat.say("when do you open")
+    assert chat.say("/best 0") == chat.say("/best x") == "(how many is a whole number above 0: /best 5)"
     assert chat.say("/best 2").split("\n")[0].endswith("at nine")
     assert len(chat.say("/best 2").split("\n")) == 2
     assert chat.say("/undo") == "(taken back: when do you open)"

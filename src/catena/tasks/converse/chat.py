@@ -30,6 +30,7 @@ COMMANDS = {
     "/help": "show these commands",
 }
 NOTHING = "(I have nothing to say to that)"
+NOTHING_SAID = "(nothing was said yet)"
 
 
 class Chat:
@@ -105,7 +106,7 @@ class Chat:
 
     def _undo(self, rest: str) -> str:
         if not self.turns:
-            return "(nothing was said yet)"
+            return NOTHING_SAID
         if self.own[-1]:
             self.turns.pop()
             self.own.pop()
@@ -123,7 +124,11 @@ class Chat:
         return f"(seed {self.seed})"
 
     def _best(self, rest: str) -> str:
-        n = int(rest) if rest.isdecimal() and int(rest) > 0 else 5
+        if not self.turns:
+            return NOTHING_SAID
+        if rest and not (rest.isdecimal() and int(rest) > 0):
+            return "(how many is a whole number above 0: /best 5)"
+        n = int(rest or 5)
         return "\n".join(f"{one.score:.3f}  {one.text}" for one in self.answers(n)) or NOTHING
 
 

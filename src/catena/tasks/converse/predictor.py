@@ -15,7 +15,7 @@ from catena.data.examples import Place
 from catena.data.files import open_text
 from catena.data.readers.dialogue import read, turns_of
 from catena.data.reading import Tally
-from catena.errors import DataError
+from catena.errors import DataError, FormatError
 from catena.metrics.ranking import Standing
 from catena.registry import did_you_mean
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
@@ -27,6 +27,8 @@ from catena.tasks.converse.settings import RANKING, ConverseConfig, ConverseData
 
 BLOCK = 256
 ASKED = Place("asked", 1)
+STRUCTURED = ("labelled", "distractors", "responses", "turns")
+"""Formats whose lines are no contexts as they stand; of the others each line is one, so that answers match lines."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,9 @@ class ConversePredictor(Predictor):
             yield from self.predict(block, asking)
 
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
-        """The contexts of a file of conversations whose format is named, or every line of a plain file."""
-        if reading.format not in (None, "text"):
-            data = self._data(reading)
+        """The contexts of a file of conversations whose format is named or plain to see, or every line of another."""
+        data = self._data(reading)
+        if _structured(path, data) if reading.format is None else reading.format != "text":
             yield from (Exchange(e.context, (), e.place, e.own) for e in read(path, *self._format(path, data)))
             return
         with open_text(path, reading.encoding or self.config.data.encoding) as lines:
@@ -135,6 +137,13 @@ class ConversePredictor(Predictor):
             fields = [context, found.text, *([f"{found.score:.4f}"] if prediction.asking.scores else [])]
             lines.append("\t".join(fields))
         return "\n".join(lines)
+
+
+def _structured(path: Path, data: ConverseData) -> bool:
+    try:
+        return format_of(path, data)[0] in STRUCTURED
+    except FormatError:  # blank lines alone, or any text that is no conversation: its lines are contexts
+        return False
 
 
 class RetrievalPredictor(ConversePredictor):
