@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from catena import config as configs
-from catena.errors import DataError
+from catena.errors import DataError, FormatError
 from catena.metrics.significance import paired_bootstrap
 from catena.randomness import Randomness
 from catena.tasks.application import Asking, Reading
@@ -148,9 +148,14 @@ class TestLearnt:
         path = tmp_path / "in.tsv"
         path.write_text("Honey Cake\thoney | flour\n\nSoup\trice\n", encoding="utf-8")
         items = list(learnt.read_inputs(path))
-        assert [item.goal for item in items] == ["Honey Cake", "Soup"]
-        assert len(list(learnt.predict_stream(iter(items)))) == 2
-        assert next(learnt.items_of_lines(iter(["", "Soup\trice"]))).items == ("rice",)
+        assert [item.goal for item in items] == ["Honey Cake", "", "Soup"]
+        assert len(list(learnt.predict_stream(iter(items)))) == 3
+        blank, soup = learnt.items_of_lines(iter(["", "Soup\trice"]))
+        assert soup.items == ("rice",)
+        assert [bool(str(found)) for found in learnt.predict([blank, soup, blank])] == [False, True, False]
+        assert learnt.write(learnt.predict([blank])[0], blank, "text") == "", "an answer for every line"
+        with pytest.raises(FormatError, match="standard input:2 has 1 tab"):
+            list(learnt.items_of_lines(iter(["", "Soup"])))
         with pytest.raises(DataError, match="read from jsonl or tsv"):
             list(learnt.read_inputs(path, Reading(format="conllu")))
         (tmp_path / "no.tsv").write_text("a\tb\t\n", encoding="utf-8")

@@ -61,12 +61,15 @@ class ComposePredictor(Predictor):
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def predict(self, items: Sequence[Composition], asking: Asking = BEST) -> list[Composed]:
-        """The best texts for each goal and its items, or texts that are drawn."""
+        """The best texts for each goal and its items, or texts that are drawn; none where there is neither."""
         self.check(asking)
         generator = torch.Generator().manual_seed(asking.seed)
-        found = write(self.model, self.encoding, items, self._search(asking), generator)
+        asked = [i for i, item in enumerate(items) if item.goal or item.items]
+        written = write(self.model, self.encoding, [items[i] for i in asked], self._search(asking), generator)
+        found = dict(zip(asked, written, strict=True))
         composed = []
-        for item, listed in zip(items, found, strict=True):
+        for i, item in enumerate(items):
+            listed = found.get(i, [])
             texts = tuple(self.encoding.text(one.ids) for one in listed)
             mentioned = tuple(tuple(self._mentioned(item, text)) for text in texts)
             composed.append(Composed(texts, tuple(one.log_prob for one in listed), mentioned, asking))
@@ -94,10 +97,10 @@ class ComposePredictor(Predictor):
             yield from self.predict(block, asking)
 
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Composition]:
-        return (item for item in read(path, self._data(reading), with_text=False) if item.goal or item.items)
+        return read(path, self._data(reading), with_text=False)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Composition]:
-        return (of_line(line, self.config.data) for line in lines if line.strip())
+        return (of_line(line, self.config.data, number) for number, line in enumerate(lines, start=1))
 
     def _data(self, reading: Reading) -> ComposeData:
         values = {**self.config.data.model_dump(), "format": reading.format or "auto"}

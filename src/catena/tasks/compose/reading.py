@@ -48,9 +48,11 @@ def read(path: Path, data: ComposeData, with_text: bool = True) -> Iterator[Comp
                 yield of_fields(line, place, with_text)
 
 
-def of_line(line: str, data: ComposeData) -> Composition:
-    """What is to be written, from a line that a person types: an object, or goal, tab and items."""
-    place = Place("standard input", 1)
+def of_line(line: str, data: ComposeData, number: int = 1) -> Composition:
+    """What is to be written, from a line that a person types: an object, or goal, tab and items; or blank."""
+    place = Place("standard input", number)
+    if not line.strip():
+        return Composition("", (), "", place)
     if line.lstrip().startswith("{"):
         return _of_object(line, place, data, False)
     return of_fields(line, place, False)
