@@ -13,7 +13,7 @@ from catena import config as configs
 from catena.data.vocabulary import PAD, UNK
 from catena.errors import DataError, FormatError
 from catena.tasks.translate.batches import make_batch
-from catena.tasks.translate.dataset import held_out, prepare
+from catena.tasks.translate.dataset import held_out, prepare, read_pairs
 from catena.tasks.translate.encoding import Encoding
 from catena.tasks.translate.settings import TranslateConfig
 from tests.tasks.translate.toy import sentences, toy_config, write_files
@@ -139,6 +139,13 @@ def test_few_pairs_leave_one_for_dev(files: Path) -> None:
     assert (len(data.rows["train"]), len(data.rows["dev"])) == (1, 1)
     assert data.dev.sources[0] in ("a b", "e f")
     assert data.rows["dev"][0] == ["a b", "e f"].index(data.dev.sources[0])
+
+
+def test_the_names_of_columns_are_no_pair(files: Path) -> None:
+    path = files / "named.tsv"
+    path.write_text("Source\tTarget\na b\tc d\nsource\ttarget\ne f\tg h\n")
+    found = [(pair.source, pair.target) for pair in read_pairs([(str(path), None)], of_columns(path).data)]
+    assert found == [("a b", "c d"), ("source", "target"), ("e f", "g h")]
 
 
 @pytest.mark.parametrize(

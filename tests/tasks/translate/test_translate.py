@@ -16,7 +16,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catena.decoding.settings import BeamSettings, GreedySettings
+from catena.decoding.settings import BeamSettings, GreedySettings, SampleSettings
 from catena.errors import CheckpointError, ConfigError, DataError
 from catena.randomness import Randomness
 from catena.tasks.application import Asking, Reading
@@ -138,6 +138,9 @@ def test_searches_are_those_that_are_asked_for(model: TranslatePredictor) -> Non
     assert model._search(Asking()) == model.config.search
     drawn = model.predict(TEXTS[:1] * 2, Asking(samples=6, seed=3))
     assert [len(a.translations) for a in drawn] == [6, 6]
+    cool = SampleSettings(temperature=0.5, no_repeat=2, max_length=9)
+    config = model.config.model_copy(update={"search": cool})
+    assert TranslatePredictor(config, model.members)._search(Asking(samples=4)) == cool.model_copy(update={"n": 4})
     greedy = model.searching(Asking(beam_size=1))
     assert isinstance(greedy.config.search, GreedySettings)
     assert greedy.texts(TEXTS) == RIGHT

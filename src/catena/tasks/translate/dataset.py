@@ -28,6 +28,8 @@ from catena.tasks.translate.encoding import SPECIALS, Coded, Encoding, Side
 from catena.tasks.translate.settings import SameTokens, TranslateConfig, TranslateData
 
 TRAINED = ("bpe", "unigram")
+HEADERS = (("source", "target"), ("src", "tgt"), ("src", "trg"), ("input", "output"), ("text", "summary"))
+"""Names of columns that a first line may hold in place of a pair; either side may come first."""
 """Tokenisers that are learnt from text."""
 
 
@@ -115,7 +117,15 @@ def read_pairs(files: Sequence[tuple[str, str | None]], data: TranslateData) -> 
         if second is None:
             check_pairs(Path(first), data)
         for pair in read(first, second, encoding=data.encoding):
+            if second is None and pair.place.line == 1 and _names_columns(pair):
+                continue
             yield ParallelText(pair.target, pair.source, pair.place) if data.swap else pair
+
+
+def _names_columns(pair: ParallelText) -> bool:
+    """Whether a first line holds the names of the columns."""
+    names = tuple(side.strip().casefold() for side in (pair.source, pair.target))
+    return any(names in (pair_of, pair_of[::-1]) for pair_of in HEADERS)
 
 
 def check_pairs(path: Path, data: TranslateData) -> None:
@@ -132,7 +142,7 @@ def check_pairs(path: Path, data: TranslateData) -> None:
         looks = f"looks like {found.format!r}: {found.why}" if found.format != UNKNOWN else found.why
         raise FormatError(
             f"{path} is no file of pairs ({looks}). Every line must be source<TAB>target; where sources and targets "
-            f"are two files, name them by --source and --target"
+            f"are two files, name them by --source and --target (catena evaluate RUN SOURCES --target TARGETS)"
         )
 
 

@@ -155,7 +155,9 @@ class TranslatePredictor(Predictor):
         """The config's search with what is asked for put over it."""
         how, longest = self.config.search, self.config.search.max_length
         if asking.samples:
-            return SampleSettings(n=asking.samples, max_length=longest)
+            limits = {"max_length": longest, "min_length": how.min_length, "no_repeat": how.no_repeat}
+            drawn = how if isinstance(how, SampleSettings) else SampleSettings.model_validate(limits)
+            return drawn.model_copy(update={"n": asking.samples})
         width = max(asking.beam_size or getattr(how, "width", 1), asking.nbest)
         if asking.beam_size == 1 and width == 1:
             return GreedySettings(max_length=longest, no_repeat=how.no_repeat)
