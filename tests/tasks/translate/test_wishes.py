@@ -96,3 +96,7 @@ def test_what_cannot_be_wished_for_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     with pytest.raises(DataError, match="has no line: write one for each text"):
         read_wishes(tmp_path / "empty")
+    for wrong in ("a big cat\t-big", "-big cat\t^a big  cat"):
+        (tmp_path / "both").write_text(f"dog\t-do\n{wrong}\n")
+        with pytest.raises(DataError, match=r"both:2 asks for 'a big  ?cat' and forbids 'big.* drop one"):
+            read_wishes(tmp_path / "both")

@@ -57,7 +57,10 @@ class Wishes:
 def read_wishes(path: Path) -> list[Wishes]:
     """The wishes of a file, line by line."""
     with open_text(path) as lines:
-        found = [Wishes.of(line) for _, line in lines]
+        found = []
+        for number, line in lines:
+            found.append(Wishes.of(line))
+            _check_together(found[-1], f"{path}:{number}")
     if not found:
         raise DataError(f"{path} has no line: write one for each text, or one for all of them")
     return found
@@ -69,6 +72,14 @@ def acceptor_of(wishes: Wishes, side: Side) -> Acceptor:
         _of_words(wishes, side) if side.tokeniser.settings.kind in ("words", "whitespace") else _of_pieces(wishes, side)
     )
     return sets[0] if len(sets) == 1 else All(sets)
+
+
+def _check_together(wishes: Wishes, where: str) -> None:
+    """Refuse what must not be written within what must: no translation could be found."""
+    for bad in wishes.without:
+        for good in filter(None, (*wishes.must, wishes.prefix)):
+            if f" {' '.join(bad.split())} " in f" {' '.join(good.split())} ":
+                raise DataError(f"{where} asks for {good!r} and forbids {bad!r}, and no text can be both: drop one")
 
 
 # --- where tokens are words -------------------------------------------------------------------------------------------
