@@ -72,6 +72,25 @@ class DataSettings(Config):
         return named
 
 
+def check_shares(data: DataSettings, test_share: float, no_folds: str) -> None:
+    """Refuse shares of train for dev and test that leave nothing to train on, a second test set, and folds.
+
+    Args:
+        test_share: the share of train that is held out as test.
+        no_folds: why there are no folds, as in "is not known for pairs of strings".
+    """
+    held = (data.dev_share if data.dev is None else 0) + (test_share if data.test is None else 0)
+    if held >= 1:
+        raise ValueError(
+            f"data.dev_share = {data.dev_share} and data.test_share = {test_share} leave nothing to train on: make "
+            f"their sum less than 1"
+        )
+    if data.test is not None and test_share:
+        raise ValueError("data.test names a file and data.test_share takes a part of train: leave one of them out")
+    if data.folds is not None:
+        raise ValueError(f"data.folds {no_folds}: leave it out")
+
+
 def with_suggestions(data: Any, suggested: Mapping[str, Mapping[str, Any]], default: str) -> Any:
     """The values of a config, its model trained as models of its kind like to be trained, unless it says how.
 

@@ -9,7 +9,8 @@ import pytest
 
 from catena import config as configs
 from catena.errors import ConfigError, DataError, FormatError
-from catena.tasks.transduce.dataset import Cutting, place_of, prepare
+from catena.randomness import place_of
+from catena.tasks.transduce.dataset import Cutting, prepare
 from catena.tasks.transduce.settings import TransduceConfig
 
 
@@ -51,7 +52,7 @@ def test_the_split_depends_on_the_source_alone(pairs: Path, tmp_path: Path) -> N
     parts = {"train": data.train, "dev": data.dev, "test": data.test}
     for name, part in parts.items():
         for word in part:
-            at = place_of(word.source)
+            at = place_of("".join(word.source))
             assert name == ("test" if at < 0.2 else "dev" if at < 0.4 else "train")
     assert 20 < len(data.test) < 60
     assert 20 < len(data.dev) < 60
@@ -69,7 +70,7 @@ def test_of_few_sources_one_is_held_out_and_what_was_read_is_told(n: int, tmp_pa
     data = prepare(config(path, dev_share=1e-9))
     assert len(data.train) == n - 1
     assert len(data.dev) == 1
-    assert place_of(data.dev[0].source) < min(place_of(word.source) for word in data.train)
+    assert place_of("".join(data.dev[0].source)) < min(place_of("".join(word.source)) for word in data.train)
     assert data.lines[:2] == [f"{path} is read as parallel", f"read {n}; used {n}; dropped 0"]
 
 

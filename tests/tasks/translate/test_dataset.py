@@ -12,8 +12,9 @@ import torch
 from catena import config as configs
 from catena.data.vocabulary import PAD, UNK
 from catena.errors import DataError, FormatError
+from catena.randomness import place_of
 from catena.tasks.translate.batches import make_batch
-from catena.tasks.translate.dataset import held_out, prepare, read_pairs
+from catena.tasks.translate.dataset import prepare, read_pairs
 from catena.tasks.translate.encoding import Encoding
 from catena.tasks.translate.settings import TranslateConfig
 from tests.tasks.translate.toy import sentences, toy_config, write_files
@@ -36,8 +37,8 @@ def test_two_files_and_two_columns_give_the_same_pairs(files: Path) -> None:
     assert (len(two.rows["train"]), len(two.rows["dev"])) == (195, 30)
     assert len(one.rows["train"]) + len(one.rows["dev"]) == 225
     assert list(zip(two.dev.sources, two.dev.targets, strict=True)) == listed[195:]
-    assert {held_out(x) < 0.2 for x in one.dev.sources} == {True}
-    assert len(one.dev) == len(one.rows["dev"]) == sum(held_out(x) < 0.2 for x, _ in listed)
+    assert {place_of(x.strip()) < 0.2 for x in one.dev.sources} == {True}
+    assert len(one.dev) == len(one.rows["dev"]) == sum(place_of(x.strip()) < 0.2 for x, _ in listed)
 
 
 def test_batches_hold_the_tokens_of_both_sides_with_their_ends(files: Path) -> None:

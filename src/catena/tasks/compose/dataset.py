@@ -13,11 +13,11 @@ from catena.data.reading import Tally
 from catena.data.tokenise import Tokeniser, build_tokeniser
 from catena.data.vocabulary import Vocabulary
 from catena.errors import DataError
+from catena.randomness import place_of
 from catena.tasks.compose.encoding import SPECIALS, ComposeEncoding
 from catena.tasks.compose.naming import Naming, words_of
 from catena.tasks.compose.reading import Composition, read
 from catena.tasks.compose.settings import ComposeConfig
-from catena.tasks.transduce.dataset import place_of
 
 PARTS = ("train", "dev", "test")
 

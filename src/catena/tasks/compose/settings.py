@@ -12,7 +12,7 @@ from catena.decoding.settings import BeamSettings, SearchSettings
 from catena.registry import did_you_mean
 from catena.seq2seq.checklist_settings import ChecklistSettings
 from catena.seq2seq.recurrent_settings import RecurrentSettings
-from catena.tasks.settings import DataSettings, MachineSettings, with_suggestions
+from catena.tasks.settings import DataSettings, MachineSettings, check_shares, with_suggestions
 from catena.training.settings import TrainingSettings
 
 METRICS = ("perplexity", "coverage", "extra", "bleu")
@@ -46,16 +46,7 @@ class ComposeData(DataSettings):
 
     @model_validator(mode="after")
     def _shares_fit(self) -> ComposeData:
-        held = (self.dev_share if self.dev is None else 0) + (self.test_share if self.test is None else 0)
-        if held >= 1:
-            raise ValueError(
-                f"data.dev_share = {self.dev_share} and data.test_share = {self.test_share} leave nothing to train on: "
-                f"make their sum less than 1"
-            )
-        if self.test is not None and self.test_share:
-            raise ValueError("data.test names a file and data.test_share takes a part of train: leave one of them out")
-        if self.folds is not None:
-            raise ValueError("data.folds is not known for texts with an agenda: leave it out")
+        check_shares(self, self.test_share, "is not known for texts with an agenda")
         return self
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from catena.data.dialogue import Exchange, inner_exchanges
 from catena.data.readers.dialogue import READERS, read, recognise
 from catena.data.reading import Tally
 from catena.errors import DataError, FormatError
+from catena.randomness import place_of
 from catena.registry import did_you_mean
 from catena.tasks.converse.settings import ConverseConfig, ConverseData
 
@@ -100,7 +100,7 @@ def hold_out(found: Sequence[Exchange], data: ConverseData) -> tuple[list[Exchan
     if data.split == "end":
         n = min(max(1, round(len(found) * data.dev_share)), len(found) - 1)
         return list(found[:-n]), list(found[-n:])
-    places = [place_of(exchange) for exchange in found]
+    places = [place_of(exchange.context[0]) for exchange in found]
     limit = max(data.dev_share, min(places))
     train = [exchange for exchange, place in zip(found, places, strict=True) if place > limit]
     dev = [exchange for exchange, place in zip(found, places, strict=True) if place <= limit]
@@ -110,12 +110,6 @@ def hold_out(found: Sequence[Exchange], data: ConverseData) -> tuple[list[Exchan
             "or hold out the last ones with --data.split end"
         )
     return train, dev
-
-
-def place_of(exchange: Exchange) -> float:
-    """A number from 0 to 1 that depends on the first turn alone."""
-    digest = hashlib.sha256(exchange.context[0].encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big") / 2**64
 
 
 def line_of(name: str, part: Sequence[Exchange]) -> str:

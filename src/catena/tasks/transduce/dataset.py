@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,6 +13,7 @@ from catena.data.readers.table import FORMATS
 from catena.data.reading import Tally
 from catena.data.recognise import UNKNOWN, recognise
 from catena.errors import DataError, FormatError
+from catena.randomness import place_of
 from catena.tasks.transduce.settings import TransduceConfig, TransduceData
 
 Symbols = tuple[str, ...]
@@ -156,12 +156,6 @@ def words_of(
     return [Word(source, tuple(targets)) for source, targets in grouped.items()]
 
 
-def place_of(source: Sequence[str]) -> float:
-    """A number from 0 to 1 that depends on the symbols of a source alone: which part it belongs to."""
-    digest = hashlib.sha256("".join(source).encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big") / 2**64
-
-
 def prepare(config: TransduceConfig) -> Dataset:
     """Read the files, and hold out what has no file of its own."""
     data, tally = config.data, Tally()
@@ -177,10 +171,10 @@ def prepare(config: TransduceConfig) -> Dataset:
     test_end = data.test_share if data.test is None else 0.0
     dev_end = test_end + (data.dev_share if data.dev is None else 0.0)
     for word in words:
-        at = place_of(word.source)
+        at = place_of("".join(word.source))
         parts["test" if at < test_end else "dev" if at < dev_end else "train"].append(word)
     if data.dev is None and not parts["dev"] and len(parts["train"]) > 1:  # few sources: the nearest to dev's share
-        nearest = min(parts["train"], key=lambda word: place_of(word.source))
+        nearest = min(parts["train"], key=lambda word: place_of("".join(word.source)))
         parts["train"].remove(nearest)
         parts["dev"].append(nearest)
     for name, path in (("dev", data.dev), ("test", data.test)):

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from catena.config import Config
 from catena.data.settings import BatchSettings
 from catena.registry import did_you_mean
-from catena.tasks.settings import DataSettings, MachineSettings, with_suggestions
+from catena.tasks.settings import DataSettings, MachineSettings, check_shares, with_suggestions
 from catena.training.settings import TrainingSettings
 from catena.transduction.settings import JointSettings, TransducerSettings
 
@@ -67,16 +67,7 @@ class TransduceData(DataSettings):
 
     @model_validator(mode="after")
     def _shares_fit(self) -> TransduceData:
-        held = (self.dev_share if self.dev is None else 0) + (self.test_share if self.test is None else 0)
-        if held >= 1:
-            raise ValueError(
-                f"data.dev_share = {self.dev_share} and data.test_share = {self.test_share} leave nothing to train on: "
-                f"make their sum less than 1"
-            )
-        if self.test is not None and self.test_share:
-            raise ValueError("data.test names a file and data.test_share takes a part of train: leave one of them out")
-        if self.folds is not None:
-            raise ValueError("data.folds is not known for pairs of strings: leave it out")
+        check_shares(self, self.test_share, "is not known for pairs of strings")
         if self.too_long == "cut":
             raise ValueError("data.too_long = 'cut' would part a target from its source: leave it out")
         return self

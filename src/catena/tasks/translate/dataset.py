@@ -7,7 +7,6 @@ translations are judged as text.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from catena.data.settings import TokeniserSettings, VocabularySettings
 from catena.data.tokenise import Tokeniser, build_tokeniser
 from catena.data.vocabulary import PAD, Vocabulary
 from catena.errors import DataError, FormatError
+from catena.randomness import place_of
 from catena.tasks.translate.encoding import SPECIALS, Coded, Encoding, Side
 from catena.tasks.translate.settings import SameTokens, TranslateConfig, TranslateData
 
@@ -146,12 +146,6 @@ def check_pairs(path: Path, data: TranslateData) -> None:
         )
 
 
-def held_out(source: str) -> float:
-    """A number from 0 to 1 that depends on a source alone: which part it belongs to."""
-    digest = hashlib.sha256(source.strip().encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big") / 2**64
-
-
 # --- the whole --------------------------------------------------------------------------------------------------------
 
 
@@ -201,7 +195,7 @@ class Gatherer:
         share = 0.0 if data.part("dev") else data.dev_share
         nearest: tuple[float, int, ParallelText] | None = None
         for pair in self.tally.seen(read_pairs(files, data)):
-            at = held_out(pair.source) if share else 1.0
+            at = place_of(pair.source.strip()) if share else 1.0
             part = "dev" if at < share else "train"
             kept = self._add(pair, part, data.max_length if part == "train" else None)
             if kept and part == "train" and (nearest is None or at < nearest[0]):
