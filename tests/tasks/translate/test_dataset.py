@@ -154,7 +154,7 @@ def test_the_names_of_columns_are_no_pair(files: Path) -> None:
     [
         ("just a line\nand another\n" * 5, FormatError, "is no file of pairs .*name them by --source and --target"),
         ("a\tb\nno tab\n", FormatError, r":2 has 1 tab-separated field, not 2"),
-        ("\t\n\t\n", DataError, "there are no pairs in train: read 2; used 0; dropped 2"),
+        ("\t\n\t\n", DataError, "there are no pairs in .*: give files with a text"),
         ("a b\tc d\n", DataError, "there are no pairs in dev"),
     ],
 )
@@ -176,3 +176,11 @@ def test_nothing_to_train_on_and_other_formats_are_answered(files: Path) -> None
         prepare(configs.parse(TranslateConfig, {}))
     with pytest.raises(FormatError, match=r"data\.format = 'csv' has no pairs of texts"):
         prepare(of_columns(files / "all.tsv", data={"format": "csv"}))
+
+
+def test_a_file_without_a_pair_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "empty.tsv"
+    for text in ("", "\n\n", "only a source\t\n"):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=r"there are no pairs in .*empty\.tsv: give files"):
+            prepare(TranslateConfig.model_validate({"data": {"train": [str(path)], "format": "parallel"}}))

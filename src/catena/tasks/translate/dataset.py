@@ -158,6 +158,9 @@ def prepare(config: TranslateConfig, encoding: Encoding | None = None) -> Datase
             "there is nothing to train on: name a file of source<TAB>target, or two files, as in 'catena train "
             "translate --source a.en --target a.de'"
         )
+    if not any(pair.source.strip() and pair.target.strip() for pair in read_pairs(files, data)):
+        read = ", ".join(name for both in files for name in both if name)
+        raise DataError(f"there are no pairs in {read}: give files with a text on both sides of at least two lines")
     tokenisers = (
         (encoding.source.tokeniser, encoding.target.tokeniser) if encoding else _learn_tokenisers(config, files)
     )
