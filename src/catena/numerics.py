@@ -40,6 +40,18 @@ def safe_log(p: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     return torch.where(zero, NEVER, torch.where(zero, 1.0, p).log())
 
 
+def between(
+    start: Float[Tensor, "..."], end: Float[Tensor, "..."], share: Float[Tensor, "..."] | float
+) -> Float[Tensor, "..."]:
+    """start + share (end - start), in the finest precision of the three: ``torch.lerp`` refuses to mix them, and under
+    autocast a memory is finer than what a product has just made."""
+    dtype = torch.promote_types(start.dtype, end.dtype)
+    if isinstance(share, Tensor):
+        dtype = torch.promote_types(dtype, share.dtype)
+        share = share.to(dtype)
+    return torch.lerp(start.to(dtype), end.to(dtype), share)
+
+
 def masked_softmax(
     scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None, dim: int = -1
 ) -> Float[Tensor, "..."]:

@@ -70,6 +70,14 @@ class EncoderLaws:
         x, order = batch(encoder), torch.tensor([2, 0, 3, 1])
         torch.testing.assert_close(encoder(x[order], LENGTHS[order]), encoder(x, LENGTHS)[order], **CLOSE)
 
+    def test_mixed_precision_is_near(self, make: Callable[[], Encoder]) -> None:
+        encoder = make().eval()
+        x = batch(encoder).float()
+        with torch.autocast("cpu", torch.bfloat16):
+            y = encoder(x, LENGTHS)
+        y.float().sum().backward()
+        assert (y.float() - encoder(x, LENGTHS)).abs().max() < 0.1
+
     def test_an_empty_sequence_gives_zeros_and_disturbs_no_other(self, encoder: Encoder) -> None:
         x = batch(encoder).requires_grad_()
         y = encoder(x, torch.tensor([4, 0, 1, 6]))

@@ -117,6 +117,15 @@ class EncoderDecoderLaws(StepperLaws):
                 assert parameter.grad is not None, name
                 assert parameter.grad.isfinite().all(), name
 
+    def test_mixed_precision_is_near(self, model: EncoderDecoder) -> None:
+        model.float()
+        source, (targets, lengths) = self.source(self.sources), padded(self.targets)
+        with torch.enable_grad():
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = model.loss(source, targets, lengths)
+            loss.backward()
+        assert loss.item() == pytest.approx(model.loss(source, targets, lengths).item(), abs=0.1)
+
     def test_training_is_repeated_from_its_seed(self, model: EncoderDecoder) -> None:
         model.train()
         losses = []

@@ -22,6 +22,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from catena.numerics import between
+
 State = tuple[Tensor, ...]
 """What a recurrence remembers, each ``b d``; the first is h."""
 
@@ -147,7 +149,7 @@ class Leaky(StepRecurrence):
     def step(self, projected: Float[Tensor, "b gates"], state: State, weight_h: Float[Tensor, "gates d"]) -> State:
         (h,) = state
         new = self.activation(torch.addmm(projected, h, weight_h.t()))
-        return (torch.lerp(h, new, self.leak if self.leak_logit is None else self.leak_logit.sigmoid()),)
+        return (between(h, new, self.leak if self.leak_logit is None else self.leak_logit.sigmoid()),)
 
 
 class PeepholeLSTM(StepRecurrence):
@@ -219,7 +221,7 @@ class CoupledLSTM(StepRecurrence):
         h, c = state
         gates = torch.addmm(projected, h, weight_h.t())
         f, o = torch.sigmoid(gates[:, : 2 * self.d]).chunk(2, dim=1)
-        c = torch.lerp(torch.tanh(gates[:, 2 * self.d :]), c, f)
+        c = between(torch.tanh(gates[:, 2 * self.d :]), c, f)
         return o * torch.tanh(c), c
 
     def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
@@ -250,7 +252,7 @@ class GRUResetFirst(StepRecurrence):
         to_gates, to_new = weight_h.split([2 * self.d, self.d])
         z, r = torch.sigmoid(torch.addmm(projected[:, : 2 * self.d], h, to_gates.t())).chunk(2, dim=1)
         new = torch.tanh(torch.addmm(projected[:, 2 * self.d :], r * h, to_new.t()))
-        return (torch.lerp(h, new, z),)
+        return (between(h, new, z),)
 
     def gates(self, x: Float[Tensor, "b d_in"], state: State) -> dict[str, Float[Tensor, "b d"]]:
         z, r, _ = self._before_gates(x, state[0])

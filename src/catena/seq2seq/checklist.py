@@ -40,7 +40,7 @@ from catena.decoding.stepper import Attentive, Stepper
 from catena.embeddings.table import EmbeddingTable
 from catena.encoders.dropout import Dropout
 from catena.errors import ConfigError
-from catena.numerics import NEVER
+from catena.numerics import NEVER, between
 from catena.outputs.build import build_output
 from catena.seq2seq.base import Memory, Source, VectorDecoder
 from catena.seq2seq.checklist_mixture import all_log_probs, target_log_probs, word_shares
@@ -236,7 +236,7 @@ class ChecklistModel(VectorDecoder):
         term = torch.bmm(left[:, None], agenda.terms)[:, 0]
         own = torch.addcmul(read[:, GATES * d :], reset, before.recurrent[:, GATES * d :])
         candidate = torch.tanh(torch.addcmul(torch.addcmul(own, goal, agenda.goal), item, term))
-        h = torch.lerp(before.h, candidate, update)
+        h = between(before.h, candidate, update)
         recurrent, ways, query = self._recurred(h)
         scores = torch.bmm(agenda.keys, h[:, :, None])[:, :, 0]
         both = torch.stack((left, before.ticked)) * scores + agenda.closed
@@ -307,7 +307,7 @@ class ChecklistModel(VectorDecoder):
     ) -> Float[Tensor, "b t"]:
         """log p of each target where probabilities are mixed; 0 where none is real."""
         own = self.output.log_prob(self.drop_output(said)[real], targets[real])
-        own = said.new_zeros(targets.shape).masked_scatter(real, own)
+        own = own.new_zeros(targets.shape).masked_scatter(real, own)
         members = self.members(memory.source)[:, :, 1:]
         shares = word_shares(said, checked.share, memory.states, members)
         found = target_log_probs(own, checked.switch[..., LM], shares, memory.source.ids, targets)
