@@ -33,6 +33,10 @@ class SearchLimits(Config):
             )
         return self
 
+    def limits(self) -> dict[str, int]:
+        """What every search has, as another search takes it."""
+        return {name: getattr(self, name) for name in SearchLimits.model_fields}
+
 
 class GreedySettings(SearchLimits):
     """The likeliest token at every step."""

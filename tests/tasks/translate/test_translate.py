@@ -146,6 +146,16 @@ def test_searches_are_those_that_are_asked_for(model: TranslatePredictor) -> Non
     assert greedy.texts(TEXTS) == RIGHT
 
 
+@pytest.mark.parametrize("asked", [{"nbest": 3}, {"beam_size": 4}, {"length_penalty": 0.2}, {"samples": 2}])
+def test_another_search_keeps_the_limits_of_the_config(asked: dict[str, Any], model: TranslatePredictor) -> None:
+    bound = {"max_length": 30, "min_length": 2, "no_repeat": 3}
+    for own in (GreedySettings, BeamSettings):
+        config = model.config.model_copy(update={"search": own.model_validate(bound)})
+        found = TranslatePredictor(config, model.members)
+        assert found._search(Asking(**asked)).limits() == bound
+        assert found._search(Asking(beam_size=1)) == GreedySettings.model_validate(bound)
+
+
 def test_limits_follow_the_source(model: TranslatePredictor) -> None:
     searcher, how = model.searcher, model.config.search
     assert [searcher.limit(n, how) for n in (1, 6, 7, 2000)] == [32, 32, 64, 2000]

@@ -14,7 +14,7 @@ import torch
 
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
-from catena.decoding.settings import BeamSettings, RankingSettings, SampleSettings, SearchLimits
+from catena.decoding.settings import SearchLimits
 from catena.errors import DataError
 from catena.metrics.text import width
 from catena.registry import did_you_mean
@@ -27,6 +27,7 @@ from catena.tasks.compose.naming import words_of
 from catena.tasks.compose.reading import Composition, of_line, read
 from catena.tasks.compose.scoring import WRITTEN, measure_of, report_of
 from catena.tasks.compose.settings import ComposeConfig, ComposeData
+from catena.tasks.searching import best_search, drawn_search
 
 if TYPE_CHECKING:
     from catena.draw.picture import Picture
@@ -78,15 +79,8 @@ class ComposePredictor(Predictor):
     def _search(self, asking: Asking) -> SearchLimits:
         search = self.config.search
         if asking.samples:
-            limits = {"max_length": search.max_length, "min_length": search.min_length, "no_repeat": search.no_repeat}
-            same = search if isinstance(search, SampleSettings) else SampleSettings.model_validate(limits)
-            return same.model_copy(update={"n": asking.samples})
-        if asking.nbest == 1:
-            return search
-        if isinstance(search, RankingSettings):
-            return search.model_copy(update={"n_best": asking.nbest, "width": max(search.width, asking.nbest)})
-        limits = {"max_length": search.max_length, "min_length": search.min_length, "no_repeat": search.no_repeat}
-        return BeamSettings.model_validate({**limits, "width": max(5, asking.nbest), "n_best": asking.nbest})
+            return drawn_search(search, asking.samples)
+        return search if asking.nbest == 1 else best_search(search, asking.nbest)
 
     def _mentioned(self, item: Composition, text: str) -> list[bool]:
         return self.encoding.naming.mentioned(self.encoding.items(item), words_of(text, self.encoding.tokeniser))

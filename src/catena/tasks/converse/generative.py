@@ -19,7 +19,7 @@ from catena.data.dialogue import Exchange
 from catena.data.settings import BatchSettings
 from catena.data.vocabulary import PAD, UNK
 from catena.decoding.build import prepared, search
-from catena.decoding.settings import BeamSettings, GreedySettings, RankingSettings, SampleSettings, SearchLimits
+from catena.decoding.settings import GreedySettings, RankingSettings, SampleSettings, SearchLimits
 from catena.decoding.without import Without
 from catena.lm.base import LanguageModel
 from catena.lm.neural_build import build_neural
@@ -53,6 +53,7 @@ from catena.tasks.converse.writing import (
     load_writing_encoding,
 )
 from catena.tasks.looped import PlannedEpoch, TestedTask
+from catena.tasks.searching import best_search, drawn_search
 from catena.training.task import EpochPlan, Evaluation, LossOutput
 
 NGRAMS = "ngrams.bin"
@@ -336,10 +337,8 @@ class WritingPredictor(ConversePredictor):
 
 def _for_so_many(settings: SearchLimits, n: int) -> SearchLimits:
     """A search that finds ``n`` texts."""
-    if isinstance(settings, GreedySettings) and n > 1:
-        return BeamSettings(width=max(n, 5), n_best=n, max_length=settings.max_length, min_length=settings.min_length)
     if isinstance(settings, SampleSettings):
-        return settings.model_copy(update={"n": max(n, settings.n)})
-    if isinstance(settings, RankingSettings):
-        return settings.model_copy(update={"n_best": n, "width": max(settings.width, n)})
+        return drawn_search(settings, max(n, settings.n))
+    if isinstance(settings, RankingSettings) or (isinstance(settings, GreedySettings) and n > 1):
+        return best_search(settings, n)
     return settings

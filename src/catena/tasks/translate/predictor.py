@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -17,11 +17,12 @@ from catena.data.corpus import CorpusBuilder
 from catena.data.files import open_text
 from catena.data.vocabulary import UNK_SYMBOL
 from catena.decoding.hypothesis import Hypothesis
-from catena.decoding.settings import BeamSettings, GreedySettings, RankingSettings, SampleSettings, SearchLimits
+from catena.decoding.settings import GreedySettings, RankingSettings, SearchLimits
 from catena.errors import ConfigError, DataError
 from catena.registry import did_you_mean
 from catena.seq2seq.build import build_encoder_decoder
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.searching import best_search, drawn_search
 from catena.tasks.translate.among import Candidates
 from catena.tasks.translate.batches import log_probs_of
 from catena.tasks.translate.dataset import Pairs, Texts, check_pairs, read_pairs
@@ -153,21 +154,19 @@ class TranslatePredictor(Predictor):
 
     def _search(self, asking: Asking) -> SearchLimits:
         """The config's search with what is asked for put over it."""
-        how, longest = self.config.search, self.config.search.max_length
+        how = self.config.search
         if asking.samples:
-            limits = {"max_length": longest, "min_length": how.min_length, "no_repeat": how.no_repeat}
-            drawn = how if isinstance(how, SampleSettings) else SampleSettings.model_validate(limits)
-            return drawn.model_copy(update={"n": asking.samples})
-        width = max(asking.beam_size or getattr(how, "width", 1), asking.nbest)
-        if asking.beam_size == 1 and width == 1:
-            return GreedySettings(max_length=longest, no_repeat=how.no_repeat)
-        if width == 1 and asking.length_penalty is None:
+            return drawn_search(how, asking.samples)
+        if asking.beam_size == 1 and asking.nbest == 1 and asking.length_penalty is None:
+            return GreedySettings.model_validate(how.limits())
+        if asking.beam_size is None and asking.nbest == 1 and asking.length_penalty is None:
             return how
-        ranking = how if isinstance(how, RankingSettings) else BeamSettings(normalise="gnmt", max_length=longest)
-        changes: dict[str, Any] = {"width": width, "n_best": asking.nbest}
+        found = best_search(how, asking.nbest, asking.beam_size)
+        if not isinstance(how, RankingSettings):
+            found = found.model_copy(update={"normalise": "gnmt"})
         if asking.length_penalty is not None:
-            changes |= {"normalise": "gnmt", "alpha": asking.length_penalty}
-        return type(ranking).model_validate({**ranking.model_dump(), **changes})
+            found = found.model_copy(update={"normalise": "gnmt", "alpha": asking.length_penalty})
+        return found
 
     def _translations(
         self, items: Sequence[str], how: SearchLimits, wishes: Sequence[Wishes], asking: Asking
