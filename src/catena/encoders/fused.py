@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catena.encoders.cells import Recurrence, State
+from catena.kernels.int8_weight import Int8Weight
 
 FusedName = Literal["elman_tanh", "elman_relu", "lstm", "gru"]
 
@@ -49,6 +50,10 @@ class FusedRecurrence(Recurrence):
     def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
         if self.training and self.weight_dropout:
             return self._with_dropped_weights(x, state or self.start(x.shape[1], x))
+        if len(x) == 1 and isinstance(self.weight_h, Int8Weight):  # torch's networks would have them made floats
+            projected = F.linear(x[0], self.weight_x, self.bias)
+            state = self.step(projected, state or self.start(x.shape[1], x), self.weight_h)
+            return state[0][None], state
         if self.name == "lstm":
             given = None if state is None else (state[0][None], state[1][None])
             outputs, (h, c) = self.network(x, given)

@@ -77,7 +77,7 @@ class CompiledPlan(StepPlan):
 
     def __init__(self, layers: Sequence[nn.Module]) -> None:
         super().__init__(layers)
-        from catena.kernels.products import packed  # compiled kernels, which trainings do without
+        from catena.kernels.int8_weight import panels_of  # compiled kernels, which trainings do without
         from catena.kernels.transformer_step import Make, Weights, as_wide_as_panels, stacked, step
 
         first: Any = layers[0].attention
@@ -88,7 +88,7 @@ class CompiledPlan(StepPlan):
         maps: list[np.ndarray] = []
         for name in ("heads", "output", "rise", "fall"):
             pairs = [getattr(layer, name) for layer in plain]
-            maps.append(stacked([packed(matrix.numpy()) for _, matrix in pairs]))
+            maps.append(np.stack([panels_of(matrix) for _, matrix in pairs]))
             maps.append(stacked([as_wide_as_panels(bias.numpy()) for bias, _ in pairs]))
         norms = [torch.stack((*layer.attention_norm[:2], *layer.feed_norm[:2])).numpy() for layer in plain]
         eps = [np.array([layer.attention_norm[2], layer.feed_norm[2]]) for layer in plain]

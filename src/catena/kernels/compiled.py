@@ -7,8 +7,8 @@ accident:
     def loop(scores, lengths, least): ...
 
 ``1``, ``2``, ``3``, ``4`` are arrays of the dtype with as many axes; ``i1``, ``d1``, ``b1`` (and so on)
-arrays of integers, of float64 and of booleans; ``f``, ``d``, ``i`` and ``b`` are numbers of these kinds. All
-arrays are contiguous.
+arrays of integers, of float64 and of booleans, ``c1`` and ``u1`` of integers of 8 bits with a sign and without one;
+``f``, ``d``, ``i`` and ``b`` are numbers of these kinds. All arrays are contiguous.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
-from numba import boolean, float32, float64, int64, njit, types
+from numba import boolean, float32, float64, int8, int64, njit, types, uint8
 
-KINDS = {"i": int64, "d": float64, "b": boolean}
+KINDS = {"i": int64, "d": float64, "b": boolean, "c": int8, "u": uint8}
 REALS = {np.dtype(np.float32): float32, np.dtype(np.float64): float64}
 
 SUMS = frozenset({"reassoc", "contract", "nsz", "arcp"})

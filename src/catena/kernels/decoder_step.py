@@ -4,7 +4,7 @@ What one more position makes of ``n`` rows. The keys and values that were writte
 position of each row in an entry of its own; a row is a list of entries, so that rows which have a beginning in common
 share it, and a search that turns its rows round copies numbers of entries and no keys. The keys and values of the
 sources lie beside it. The plain form, which defines what is right, is :mod:`catena.seq2seq.transformer_decoder`. Time
-O(n (l d² + l d d_feed + l (t + s) d)) for ``l`` layers. Single precision.
+O(n (l d² + l d d_feed + l (t + s) d)) for ``l`` layers. Single precision; the maps may be of 8 bits.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from catena.kernels.vector_math import exp_less
 
 
 class Weights(NamedTuple):
-    """The weights of ``l`` layers of one make, one after another. Maps are packed (:mod:`catena.kernels.products`) and
-    biases as wide as their panels."""
+    """The weights of ``l`` layers of one make, one after another. Maps are packed (:mod:`catena.kernels.products`, or
+    :mod:`catena.kernels.int8_products`) and biases as wide as their panels."""
 
     heads: np.ndarray
     """queries, keys and values of what was written, ``l p d WIDE``"""
@@ -98,20 +98,17 @@ def step(
     n = len(x)
     counts = np.array([make.norm_first, ACTIVATIONS.index(make.activation)])
     n_weights = sum(w.size for w in weights[:12:2])
+    layers = _step8 if weights.heads.dtype == np.int8 else _step
 
     def run(low: int, high: int) -> None:
         for first in range(low, high, ROWS):
             last = min(first + ROWS, high)
-            _step(x, *weights, pool, entries, begins, *source, turns, asked, counts, first, last)
+            layers(x, *weights, pool, entries, begins, *source, turns, asked, counts, first, last)
 
     in_row_blocks(run, n, n * n_weights)
 
 
-@compiled(
-    "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "f5", "i2", "i1", "f5", "i1", "i1",
-    "2", "2", "i1", "i", "i", fastmath=SUMS
-)  # fmt: skip
-def _step(
+def _layers(
     x: Any, heads: Any, heads_bias: Any, output: Any, output_bias: Any, query: Any, query_bias: Any, found: Any,
     found_bias: Any, rise: Any, rise_bias: Any, fall: Any, fall_bias: Any, norms: Any, eps: Any, pool: Any,
     entries: Any, begins: Any, source: Any, first: Any, sizes: Any, turns: Any, asked: Any, counts: Any,
@@ -171,6 +168,14 @@ def _step(
     if pre:
         normalise(here, norms[n_layers, 0], norms[n_layers, 1], eps[n_layers, 0], seen)
         copy_rows(seen, here)
+
+
+SHAPES = (
+    "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "f5", "i2", "i1", "f5", "i1", "i1",
+    "2", "2", "i1", "i", "i",
+)  # fmt: skip
+_step = compiled(*SHAPES, fastmath=SUMS)(_layers)
+_step8 = compiled(*("c4" if shape == "4" else shape for shape in SHAPES), fastmath=SUMS)(_layers)
 
 
 @called()

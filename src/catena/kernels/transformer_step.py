@@ -2,17 +2,20 @@ r"""One step of a causal Transformer for a few sequences, all its layers in one 
 
 What one more position makes of ``n`` sequences, whose keys and values so far lie in a cache. The plain form, which
 defines what is right, is :mod:`catena.encoders.transformer`. Time O(n (l d² + l d d_feed + l s d)) for ``l`` layers
-and ``s`` positions. Single precision.
+and ``s`` positions. Single precision; the maps may be of 8 bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from catena.kernels.compiled import SUMS, called, compiled
+from catena.kernels.int8_products import map_rows8
 from catena.kernels.ngram_prefetch import prefetch
 from catena.kernels.products import add_product, widened
 from catena.kernels.threads import in_row_blocks
@@ -41,8 +44,8 @@ each value."""
 
 
 class Weights(NamedTuple):
-    """The weights of ``l`` layers of one make, one after another. Maps are packed (:mod:`catena.kernels.products`) and
-    biases as wide as their panels."""
+    """The weights of ``l`` layers of one make, one after another. Maps are packed (:mod:`catena.kernels.products`, or
+    :mod:`catena.kernels.int8_products`) and biases as wide as their panels."""
 
     heads: np.ndarray
     """queries, keys and values, ``l p d WIDE``"""
@@ -81,18 +84,16 @@ def step(
     n = len(x)
     counts = np.array([make.n_heads, make.n_kv_heads, make.norm_first, ACTIVATIONS.index(make.activation), used])
     n_weights = weights.heads.size + weights.output.size + weights.rise.size + weights.fall.size
+    layers = _step8 if weights.heads.dtype == np.int8 else _step
 
     def run(low: int, high: int) -> None:
         for first in range(low, high, ROWS):
-            _step(x, *weights, cache, begins, turns, counts, first, min(first + ROWS, high))
+            layers(x, *weights, cache, begins, turns, counts, first, min(first + ROWS, high))
 
     in_row_blocks(run, n, n * n_weights)
 
 
-@compiled(
-    "2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "f6", "i1", "2", "i1", "i", "i", fastmath=SUMS
-)  # fmt: skip
-def _step(
+def _layers(
     x: Any, heads: Any, heads_bias: Any, output: Any, output_bias: Any, rise: Any, rise_bias: Any, fall: Any,
     fall_bias: Any, norms: Any, eps: Any, cache: Any, begins: Any, turns: Any, counts: Any, low: Any, high: Any,
 ) -> None:  # fmt: skip
@@ -139,8 +140,28 @@ def _step(
             copy_rows(seen, here)
 
 
-@called()
+SHAPES = ("2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "f6", "i1", "2", "i1", "i", "i")
+_step = compiled(*SHAPES, fastmath=SUMS)(_layers)
+_step8 = compiled(*("c4" if shape == "4" else shape for shape in SHAPES), fastmath=SUMS)(_layers)
+
+
 def map_rows(x: Any, panels: Any, bias: Any, y: Any) -> None:
+    """y = bias + x w, for panels of floats or of bytes. Callable from compiled loops only."""
+    raise NotImplementedError("map_rows is for compiled loops: call multiply_onto or multiply8")
+
+
+@overload(map_rows)
+def _by_kind(x: Any, panels: Any, bias: Any, y: Any) -> Callable[..., None]:
+    rows = map_rows8 if panels.dtype == types.int8 else _map_rows
+
+    def call(x: Any, panels: Any, bias: Any, y: Any) -> None:
+        rows(x, panels, bias, y)
+
+    return call
+
+
+@called()
+def _map_rows(x: Any, panels: Any, bias: Any, y: Any) -> None:
     for r in range(y.shape[0]):
         for j in range(y.shape[1]):
             y[r, j] = bias[j]

@@ -16,7 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.errors import ConfigError
-from catena.kernels.few_rows import FewRows
+from catena.kernels.few_rows import FEW, FewRows
+from catena.kernels.int8_weight import Int8Matrix, Int8Weight
 from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
 from catena.outputs.base import OutputLayer, checked_ids, checked_targets, log_shares
 from catena.outputs.scores import WordScores
@@ -28,7 +29,7 @@ class ScoredOutput(OutputLayer):
 
     scores: WordScores
     temperature: float = 1.0
-    _rows: FewRows | None = None
+    _rows: FewRows | Int8Matrix | None = None
 
     @property
     def final_bias(self) -> Float[Tensor, " v"] | None:
@@ -37,6 +38,9 @@ class ScoredOutput(OutputLayer):
 
     def log_prob(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         targets = checked_targets(self, hidden, targets)
+        if isinstance(self.scores.weight, Int8Weight):  # by the same products as those of a search
+            blocks = zip(hidden.split(FEW), targets.split(FEW), strict=True)
+            return torch.cat([self.log_probs(x).gather(1, y[:, None]).squeeze(1) for x, y in blocks])
         return softmax_log_prob(hidden, self.scores.weight, self.final_bias, targets, 1 / self.temperature)
 
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
@@ -45,7 +49,7 @@ class ScoredOutput(OutputLayer):
         if not FewRows.suits(hidden, weight):
             return self._log_softmax(hidden, weight, self.final_bias)
         if self._rows is None or not self._rows.is_current(weight):
-            self._rows = FewRows(weight)
+            self._rows = weight.matrix if isinstance(weight, Int8Weight) else FewRows(weight)
         if self.temperature == 1:
             return self._rows.log_softmax(hidden, self.final_bias)
         return self._normalised(self._rows(hidden), self.final_bias)

@@ -37,7 +37,7 @@ class DecoderPlan(Copies):
     def __init__(self, decoder: TransformerDecoder) -> None:
         super().__init__([*decoder.layers, decoder.leave])
         from catena.kernels.decoder_step import Make, Weights  # compiled kernels, which trainings do without
-        from catena.kernels.products import packed
+        from catena.kernels.int8_weight import panels_of
         from catena.kernels.transformer_step import as_wide_as_panels, stacked
 
         layers: list[Any] = list(decoder.layers)
@@ -47,7 +47,7 @@ class DecoderPlan(Copies):
         maps: list[np.ndarray] = []
         for parts in zip(*(_maps(layer) for layer in layers), strict=True):
             pairs = [turned_maps(*part) for part in parts]
-            maps.append(stacked([packed(matrix.numpy()) for _, matrix in pairs]))
+            maps.append(np.stack([panels_of(matrix) for _, matrix in pairs]))
             maps.append(stacked([as_wide_as_panels(bias.numpy()) for bias, _ in pairs]))
         norms = [[norm_of(norm) for norm in (x.attention_norm, x.cross_norm, x.feed_norm)] for x in layers]
         last = decoder.leave if isinstance(decoder.leave, nn.LayerNorm) else layers[-1].feed_norm

@@ -1,0 +1,161 @@
+"""Matrices of 8 bits: the product is the one in whole numbers, its error has a bound, and floats come back near."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import llvmlite.binding
+import numba
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from catena.kernels import int8_products
+from catena.kernels.int8_products import packed8, quantise, rounded
+from catena.kernels.int8_weight import Int8Matrix, Int8Weight, panels_of
+from catena.kernels.products import WIDE
+
+
+def reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """The same in plain numpy: whole numbers, their sum, the two scales."""
+    most = np.abs(x).max(axis=1, keepdims=True, initial=0)
+    q = np.rint(x * np.divide(np.float32(127), most, out=np.zeros_like(most), where=most > 0)).astype(np.int64)
+    scale = np.abs(weight).max(axis=1, initial=0) / np.float32(127)
+    w = np.rint(weight / np.where(scale > 0, scale, np.float32(1))[:, None]).astype(np.int64)
+    return (q @ w.T).astype(np.float32) * (most / np.float32(127) * scale) + bias
+
+
+def drawn(n: int, d_in: int, d_out: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    shapes = (n, d_in), (d_out, d_in), (d_out,)
+    x, weight, bias = (draw.normal(size=shape).astype(np.float32) for shape in shapes)
+    return x, weight, bias
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 40), st.integers(1, 70), st.integers(1, 110), st.integers(0, 2**31))
+def test_every_size(n: int, d_in: int, d_out: int, seed: int) -> None:
+    x, weight, bias = drawn(n, d_in, d_out, seed)
+    found = Int8Matrix.of(torch.from_numpy(weight)).linear(torch.from_numpy(x), torch.from_numpy(bias))
+    np.testing.assert_allclose(found.numpy(), reference(x, weight, bias), rtol=1e-6, atol=1e-6)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 9), st.integers(1, 300), st.integers(1, 40), st.integers(0, 2**31))
+def test_a_result_is_off_by_no_more_than_the_bound(n: int, d_in: int, d_out: int, seed: int) -> None:
+    x, weight, _ = (array.astype(np.float64) for array in drawn(n, d_in, d_out, seed))
+    of_x = np.abs(x).max(axis=1)[:, None] / 254
+    of_weight = np.abs(weight).max(axis=1) / 254
+    bound = np.abs(x).sum(axis=1)[:, None] * of_weight + np.abs(weight).sum(axis=1) * of_x + d_in * of_x * of_weight
+    matrix = Int8Matrix.of(torch.from_numpy(weight))
+    found = matrix.linear(torch.from_numpy(x).float()).double().numpy()
+    assert (np.abs(found - x @ weight.T) <= bound * (1 + 1e-5)).all()
+    assert (np.abs(matrix.floats().double().numpy() - weight) <= of_weight[:, None] * (1 + 1e-5)).all()
+
+
+def test_the_largest_number_of_a_row_is_127_and_a_row_of_zeros_stays_so() -> None:
+    numbers, scales = rounded(np.array([[0.5, -2.0, 1.0], [0.0, 0.0, 0.0]]))
+    assert numbers.tolist() == [[32, -127, 64], [0, 0, 0]]
+    assert scales.tolist() == pytest.approx([2 / 127, 0])
+
+
+def test_a_vector_of_zeros_gives_the_bias_and_what_is_no_number_reaches_the_result() -> None:
+    x = torch.tensor([[0.0, 0.0], [1.0, float("inf")], [float("nan"), 1.0], [1.0, 2.0]])
+    found = Int8Matrix.of(torch.tensor([[1.0, 1.0]])).linear(x, torch.tensor([0.5]))[:, 0].tolist()
+    assert found[0] == 0.5
+    assert np.isnan(found[1:3]).all()
+    assert found[3] == pytest.approx(3.5, abs=0.01)
+
+
+def has(feature: str) -> bool:
+    return bool(llvmlite.binding.get_host_cpu_features().get(feature))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "plain",
+        pytest.param("vnni256", marks=pytest.mark.skipif(not has("avx512vnni"), reason="needs AVX-512 VNNI")),
+        pytest.param("vnni512", marks=pytest.mark.skipif(not has("avx512vnni"), reason="needs AVX-512 VNNI")),
+    ],
+)
+def test_every_processor_gives_the_same_numbers(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(int8_products, "way", lambda: how)
+    multiply = numba.njit(int8_products._multiply, error_model="numpy")
+    x, weight, bias = drawn(15, 37, 2 * WIDE)
+    x[0], weight[0] = 3.0, -5.0  # the largest numbers everywhere: 255 and -127 with the shift
+    panels = packed8(*rounded(weight))
+    q, scales = np.empty((15, 40), np.uint8), np.empty(15, np.float32)
+    quantise(x, q, scales)
+    y = np.empty((15, 2 * WIDE), np.float32)
+    multiply(y, q, panels, scales, bias, 0, 2)
+    np.testing.assert_allclose(y, reference(x, weight, bias), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_share_the_columns(threads: int) -> None:
+    x, weight, bias = drawn(40, 130, 2000)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = Int8Matrix.of(torch.from_numpy(weight)).linear(torch.from_numpy(x), torch.from_numpy(bias))
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_allclose(found.numpy(), reference(x, weight, bias), rtol=1e-6, atol=1e-5)
+
+
+# --- in the place of a float matrix -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def weight() -> Int8Weight:
+    return Int8Weight(Int8Matrix.of(torch.from_numpy(drawn(1, 10, 7)[1])))
+
+
+X = torch.from_numpy(drawn(5, 10, 7)[0])
+FIRST = torch.from_numpy(drawn(5, 7, 1)[0])
+SAME = {
+    "linear": (lambda w: F.linear(X, w, FIRST[0]), lambda m: m.linear(X, FIRST[0])),
+    "of three axes": (lambda w: F.linear(X[None], w), lambda m: m.linear(X)[None]),
+    "transposed": (lambda w: X @ w.t(), lambda m: m.linear(X)),
+    "sum with a product": (lambda w: torch.addmm(FIRST, X, w.T), lambda m: m.linear(X) + FIRST),
+    "into a place": (lambda w: torch.addmm(FIRST[0], X, w.t(), out=torch.empty(5, 7)), lambda m: m.linear(X, FIRST[0])),
+    "columns": (lambda w: F.linear(X[:, 3:9], w[:, 3:9]), lambda m: m.columns(3, 9).linear(X[:, 3:9])),
+    "joined": (lambda w: F.linear(X, torch.cat([w, w])), lambda m: m.linear(X).repeat(1, 2)),
+    "rows": (lambda w: F.embedding(torch.tensor([[6, 0]]), w), lambda m: m.floats()[[6, 0]][None]),
+    "rows by an index": (lambda w: w[torch.tensor([2, 2])], lambda m: m.floats()[[2, 2]]),
+    "anything else": (lambda w: (w * 2).sum(dim=1), lambda m: (m.floats() * 2).sum(dim=1)),
+    "turned, anything else": (lambda w: w.t() + 1, lambda m: m.floats().t() + 1),
+    "not a map": (lambda w: FIRST @ w, lambda m: FIRST @ m.floats()),
+    "in double precision": (lambda w: F.linear(X.double(), w.double()), lambda m: X.double() @ m.floats().double().t()),
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_what_a_float_matrix_does_it_does(case: str, weight: Int8Weight) -> None:
+    done, wanted = SAME[case]
+    torch.testing.assert_close(done(weight), wanted(weight.matrix), rtol=1e-5, atol=1e-5)
+
+
+def test_columns_keep_the_numbers_and_the_scales_of_the_whole(weight: Int8Weight) -> None:
+    torch.testing.assert_close(weight.matrix.columns(2, 5).floats(), weight.matrix.floats()[:, 2:5])
+    assert weight.matrix.columns(2, 5) is weight.matrix.columns(2, 5)
+
+
+def test_it_is_a_matrix_to_whoever_looks(weight: Int8Weight) -> None:
+    parameter = torch.nn.Parameter(weight, requires_grad=False)
+    assert isinstance(parameter, Int8Weight)
+    assert parameter.matrix is weight.matrix
+    assert (tuple(parameter.shape), parameter.dtype, parameter.numel()) == ((7, 10), torch.float32, 70)
+    assert tuple(parameter.t().shape) == (10, 7)
+    assert copy.deepcopy(parameter).matrix is weight.matrix
+    assert repr(weight) == "Int8Weight((7, 10))"
+
+
+def test_panels_are_of_bytes_for_eight_bits_alone(weight: Int8Weight) -> None:
+    made: Any = [panels_of(matrix) for matrix in (weight.t(), weight.floats().t(), weight.floats().t().contiguous())]
+    assert [panels.dtype for panels in made] == [np.int8, np.float32, np.float32]

@@ -1,0 +1,159 @@
+"""Encoder-decoders in 8 bits: what they compute is what plain torch computes with rounded weights and vectors."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from catena.encoders.int8 import hold_in_int8
+from catena.errors import ConfigError
+from catena.kernels.int8_weight import Int8Weight
+from catena.seq2seq.base import EncoderDecoder, Source
+from catena.seq2seq.build import build_encoder_decoder
+from catena.seq2seq.convolutional_settings import ConvolutionalSettings
+from catena.seq2seq.copy_settings import CopySettings
+from catena.seq2seq.recurrent_settings import RecurrentSettings
+from catena.seq2seq.sides import Sides
+from catena.seq2seq.transformer import Transformer
+from catena.seq2seq.transformer_compiled import CompiledStepper, plan_of
+from catena.seq2seq.transformer_settings import TransformerSettings
+
+V = 50
+SIDES = Sides(V, [1] * V, 2, 3, (0, 2), shared=True)
+SMALL = {"d": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_feed": 42}
+KINDS = {
+    "transformer": TransformerSettings(**SMALL),
+    "post": TransformerSettings(**SMALL, norm="post", share="embeddings", positions="rotary"),
+    "lstm": RecurrentSettings(cell="lstm", d=20, d_embedding=12, input_feeding=True),
+    "unfed": RecurrentSettings(cell="lstm", d=20, d_embedding=12, input_feeding=False),
+    "gru": RecurrentSettings(cell="gru", d=20, d_embedding=12, order="bahdanau"),
+    "plain": RecurrentSettings(cell="gru", d=20, d_embedding=12, attention="none"),
+    "convolutional": ConvolutionalSettings(d=16, d_embedding=12),
+    "copy": CopySettings(d=20, d_embedding=12),
+}
+IDS = torch.tensor([[4, 5, 6, 7, 3], [9, 3, 0, 0, 0]])
+SOURCE = Source(IDS, torch.tensor([5, 2]), IDS)
+TARGETS = torch.tensor([[8, 9, 10, 3], [11, 3, 0, 0]])
+LENGTHS = torch.tensor([4, 2])
+
+
+def made(kind: str) -> EncoderDecoder:
+    torch.manual_seed(3)
+    model = build_encoder_decoder(KINDS[kind], SIDES).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def in_int8(kind: str) -> EncoderDecoder:
+    model = made(kind)
+    hold_in_int8(model)
+    return model
+
+
+def rounded(x: Tensor) -> Tensor:
+    """Each row at the nearest of 255 levels."""
+    scale = x.abs().amax(dim=-1, keepdim=True) / 127
+    return (x / scale.clamp_min(1e-30)).round() * scale
+
+
+class RoundedLinear(nn.Module):
+    """A linear map of rounded vectors by rounded weights, in plain torch."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = rounded(layer.weight.detach()), layer.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(rounded(x), self.weight, self.bias)
+
+
+def rounded_by_hand(model: Transformer) -> Transformer:
+    """A Transformer whose every map is one of those."""
+    model = copy.deepcopy(model)
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(module, name, RoundedLinear(child))
+    tables: list[Any] = [model.source_embedding, model.target_embedding, model.output.scores]
+    for weight in {id(table.weight): table.weight for table in tables}.values():
+        weight.data.copy_(rounded(weight.data))
+    return model
+
+
+@pytest.mark.parametrize("kind", ["transformer", "post"])
+def test_a_transformer_equals_rounding_by_hand(kind: str) -> None:
+    model, by_hand = made(kind), rounded_by_hand(made(kind))
+    hidden = by_hand.hidden(by_hand.encode(SOURCE), by_hand.shifted(TARGETS))  # with gradients: by the modules alone
+    wanted = nn.functional.linear(rounded(hidden), by_hand.output.scores.weight, by_hand.output.final_bias)
+    wanted = wanted.log_softmax(dim=-1).gather(2, TARGETS[:, :, None])[:, :, 0].detach()
+    plain = model.token_log_probs(SOURCE, TARGETS, LENGTHS)
+    hold_in_int8(model)
+    with torch.no_grad():
+        found = model.token_log_probs(SOURCE, TARGETS, LENGTHS)
+    real = torch.arange(4) < LENGTHS[:, None]
+    # A number in the middle of two levels may fall to either: no more than a few do.
+    torch.testing.assert_close(found[real], wanted[real], rtol=0, atol=2e-3)
+    assert (found - plain).abs().max() > 5e-3, "the rounding must be felt, or nothing was tested"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "copy"])
+@torch.no_grad()
+def test_steps_equal_one_pass_and_are_near_to_single_precision(kind: str) -> None:
+    model = in_int8(kind)
+    whole = model.token_log_probs(SOURCE, TARGETS, LENGTHS)
+    stepper = model.stepper(SOURCE)
+    state, steps = stepper.start(2), []
+    for ids in TARGETS.t():
+        steps.append(stepper.log_probs(state).gather(1, ids[:, None])[:, 0])
+        state = stepper.advance(state, ids)
+    found = torch.stack(steps, dim=1)
+    for row, length in enumerate(LENGTHS.tolist()):
+        torch.testing.assert_close(found[row, :length], whole[row, :length], rtol=0, atol=1e-2)
+    torch.testing.assert_close(whole, made(kind).token_log_probs(SOURCE, TARGETS, LENGTHS), rtol=0, atol=0.15)
+
+
+@torch.no_grad()
+def test_models_that_copy_are_near_to_single_precision() -> None:
+    found, wanted = (model.token_log_probs(SOURCE, TARGETS, LENGTHS) for model in (in_int8("copy"), made("copy")))
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0.1)
+    assert not torch.equal(found, wanted)
+
+
+def test_the_compiled_step_is_of_bytes() -> None:
+    model = in_int8("transformer")
+    stepper = model.stepper(SOURCE)
+    assert isinstance(stepper, CompiledStepper)
+    assert plan_of(stepper.decoder).weights.rise.dtype.name == "int8"
+
+
+def test_a_table_that_is_shared_stays_one_and_the_rest_is_left() -> None:
+    model = in_int8("transformer")
+    assert isinstance(model, Transformer)
+    tables: list[Any] = [model.source_embedding, model.target_embedding, model.output.scores]
+    assert len({id(table.weight) for table in tables}) == 1
+    for name, parameter in model.named_parameters():
+        assert isinstance(parameter, Int8Weight) == (parameter.dim() == 2), name
+
+
+def test_a_quarter_of_the_memory() -> None:
+    model = build_encoder_decoder(TransformerSettings(d=128, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), SIDES)
+    floats = sum(4 * parameter.numel() for parameter in model.parameters())
+    hold_in_int8(model)
+    held = {id(p): p.matrix.panels.nbytes if isinstance(p, Int8Weight) else 4 * p.numel() for p in model.parameters()}
+    assert 0.25 < sum(held.values()) / floats < 0.28
+
+
+def test_a_model_without_matrices_is_refused() -> None:
+    with pytest.raises(ConfigError, match="LayerNorm has no matrix that can be held in 8 bits"):
+        hold_in_int8(nn.LayerNorm(3))
+
+
+def test_a_model_elsewhere_is_refused() -> None:
+    with pytest.raises(ConfigError, match="for a CPU, and the model is on meta"):
+        hold_in_int8(nn.Linear(3, 3, device="meta"))
