@@ -3,8 +3,8 @@ r"""Attention with several heads.
 .. math::  \mathrm{head}_i = \mathrm{softmax}\left(\frac{Q W^Q_i (K W^K_i)^\top}{\sqrt{d / h}}\right) V W^V_i
            \qquad y = [\mathrm{head}_1; \dots; \mathrm{head}_h] W^O
 
-Vaswani et al. 2017, section 3.2. Time O((t + s) d² + t s d). Runs on torch's fused
-``scaled_dot_product_attention``; only when the weights are asked for are they formed. With fewer heads of keys and
+Vaswani et al. 2017, section 3.2. Time O((t + s) d² + t s d). Runs on torch's fused attention
+(:mod:`catena.attention.fused`); only when the weights are asked for are they formed. With fewer heads of keys and
 values than of queries, neighbouring heads share theirs (Ainslie et al. 2023): less memory and time for a decoder.
 """
 
@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from catena.attention.attend import Attended
 from catena.attention.cache import KeyValueCache
+from catena.attention.fused import fused_attention
 from catena.errors import ShapeError
 from catena.numerics import masked_softmax
 
@@ -177,7 +178,7 @@ class MultiHeadAttention(nn.Module):
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
         k, v = self._for_every_head(k), self._for_every_head(v)
         dropout = self.dropout if self.training else 0.0
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)
+        return fused_attention(q, k, v, mask, dropout, causal)
 
     def _for_every_head(self, x: Float[Tensor, "b g s d_head"]) -> Float[Tensor, "b h s d_head"]:
         return x if self.n_kv_heads == self.n_heads else x.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1)

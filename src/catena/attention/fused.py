@@ -1,0 +1,32 @@
+"""torch's fused attention, without the one of its backends whose gradients are wrong.
+
+On recent GPUs torch prefers cuDNN's kernel in half precision. With a mask its backward pass gives gradients that point
+elsewhere (seen with torch 2.11 on an H200: a cosine of -0.1 to the right ones in a padded encoder; PyTorch issue 196678
+tells of torch 2.13), so that a training learns for a while and then unlearns. It also plans anew for each shape, which
+makes it the slower one where lengths vary.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+TRUSTED = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+
+
+def fused_attention(
+    q: Float[Tensor, "b h t d"],
+    k: Float[Tensor, "b h s d"],
+    v: Float[Tensor, "b h s d_v"],
+    mask: Bool[Tensor, "#b #h #t #s"] | None = None,
+    dropout: float = 0.0,
+    causal: bool = False,
+) -> Float[Tensor, "b h t d_v"]:
+    """softmax(q kᵀ / √d) v; every query must see a key."""
+    if q.device.type != "cuda" or not torch.is_grad_enabled():
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)
+    with sdpa_kernel(TRUSTED):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)

@@ -1,0 +1,36 @@
+"""Which kernels of torch attention runs on, and what it computes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend
+
+from catena.attention import fused
+from catena.attention.fused import TRUSTED, fused_attention
+
+
+def test_cudnn_is_not_trusted_and_all_others_are() -> None:
+    others = {backend for name, backend in SDPBackend.__members__.items() if name not in ("ERROR", "OVERRIDEABLE")}
+    assert set(TRUSTED) == others - {SDPBackend.CUDNN_ATTENTION}
+
+
+@pytest.mark.parametrize("with_gradient", [True, False])
+def test_only_what_has_a_gradient_chooses_its_kernel(monkeypatch: pytest.MonkeyPatch, with_gradient: bool) -> None:
+    """The choice is of kernels of a GPU, and no GPU is needed to see it made."""
+    seen = []
+
+    class OnGpu(torch.Tensor):
+        device = torch.device("cuda")
+
+    def attention(q: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+        seen.append(torch.backends.cuda.cudnn_sdp_enabled())
+        return q
+
+    monkeypatch.setattr(fused.F, "scaled_dot_product_attention", attention)
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    q = torch.zeros(1, 1, 2, 3).as_subclass(OnGpu)
+    with torch.set_grad_enabled(with_gradient):
+        fused_attention(q, q, q)
+    assert seen == [before and not with_gradient]
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before
