@@ -76,13 +76,19 @@ def looped(net: ChecklistModel, row: int) -> tuple[list, list, list, list, list]
         (net.settings.switch_sharpness, net.settings.item_sharpness),
         net.gain.item(),
         net.settings.mixture == "probabilities",
+        net.settings.choice == "masked",
     )
 
 
 class TestAgainstLoops:
     @pytest.mark.parametrize(
         "options",
-        [{}, {"tied": False, "item_sharpness": 3.0, "switch_sharpness": 2.0}, {"mixture": "probabilities"}],
+        [
+            {},
+            {"tied": False, "item_sharpness": 3.0, "switch_sharpness": 2.0},
+            {"mixture": "probabilities"},
+            {"choice": "masked", "item_sharpness": 2.0},
+        ],
     )
     def test_every_number_of_every_step(self, options: dict[str, object]) -> None:
         net = model(**options)
@@ -110,9 +116,9 @@ class TestAgainstLoops:
 
 
 class TestGradients:
-    @pytest.mark.parametrize("mixture", ["vectors", "probabilities"])
-    def test_agree_with_differences(self, mixture: str) -> None:
-        net = model(dropout_input=0.0, dropout_output=0.0, supervision=0.7, completion=0.3, mixture=mixture)
+    @pytest.mark.parametrize(("mixture", "choice"), [("vectors", "scaled"), ("probabilities", "masked")])
+    def test_agree_with_differences(self, mixture: str, choice: str) -> None:
+        net = model(supervision=0.7, completion=0.3, mixture=mixture, choice=choice)
         source = source_of(*AGENDAS[:2])
 
         def loss(*values: Tensor) -> Tensor:
@@ -127,6 +133,13 @@ class TestGradients:
         net = model()
         net.loss(source_of(AGENDAS[2]), TARGETS[2:, :2], LENGTHS[2:]).backward()
         assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
+
+    def test_only_training_drops_words_of_the_source(self) -> None:
+        net = model(dropout_source=0.9)
+        clean = net.encode(source_of(*AGENDAS))
+        dropped = net.train().encode(source_of(*AGENDAS))
+        assert not torch.equal(Agenda(*dropped.more).goal, Agenda(*clean.more).goal)
+        assert torch.equal(dropped.states, clean.states)
 
 
 class TestMentions:
@@ -174,27 +187,25 @@ class TestMentions:
 class TestReader:
     """With a reader, against a step written out from the formulas on the parts that the other tests hold."""
 
-    def test_a_look_joins_the_input_and_what_is_said(self) -> None:
+    def test_a_look_joins_what_is_said_and_the_next_input(self) -> None:
         net = model(reader="attention", tied=False)
         source, row = source_of(*AGENDAS), 0
         with torch.no_grad():
             memory = net.encode(source)
             agenda = Agenda(*memory.more)
-            first = net.step(net.read(net.embedding(torch.full((3, 1), BEGIN))[:, 0]), net.started(agenda), agenda)
+            read = net.read(net.embedding(torch.full((3, 1), BEGIN))[:, 0])
+            first = net.step(read, net.started(agenda), agenda)
             n = int(source.lengths[row])
             states = net.reader.encoder(net.embedding(source.ids[row : row + 1, :n]), source.lengths[row : row + 1])[0]
-            query = net.recur.weight[-net.reader.d_query :] @ agenda.begin[row]
+            query = net.recur.weight[-net.reader.d_query :] @ first.h[row]
             scores = [(net.reader.weight.weight[0] * torch.tanh(query + net.reader.keys(m))).sum() for m in states]
             total = sum(math.exp(s) for s in scores)
             context = sum(math.exp(s) / total * m for s, m in zip(scores, states, strict=True))
-            blind = net.step(
-                net.read(net.embedding(torch.full((3, 1), BEGIN))[:, 0]) + net.found(context),
-                net.started(agenda)._replace(query=torch.zeros_like(first.query)),
-                agenda._replace(words=torch.zeros_like(agenda.words)),
-            )
-            said = net.project(first.h[row]) + net.say(context)
+            second = net.step(read, first, agenda)
+            told = net.step(read + net.found(context), first._replace(context=torch.zeros_like(first.context)), agenda)
+            said = torch.tanh(net.project(first.h[row]) + net.say(context))
         assert torch.allclose(first.context[row], context, atol=1e-12)
-        assert torch.allclose(first.h[row], blind.h[row], atol=1e-12)
+        assert torch.allclose(second.h[row], told.h[row], atol=1e-12)
         assert torch.allclose(net.said(first.h, first.context)[row], said, atol=1e-12)
 
     def test_gradients_reach_the_reader(self) -> None:
@@ -269,7 +280,9 @@ def test_it_learns_to_tick_off_a_list_in_order() -> None:
     source = source_of(*(([UNK], [[id] for id in row]) for row in rows))
     targets = torch.tensor([[*sorted(row), END] for row in rows])
     lengths = torch.full((64,), 4)
-    settings = ChecklistSettings(d=24, d_embedding=16, dropout_input=0.0, dropout_output=0.0, scale=0.5)
+    settings = ChecklistSettings(
+        d=24, d_embedding=16, dropout_input=0.0, dropout_source=0.0, dropout_output=0.0, scale=0.5
+    )
     net = ChecklistModel(settings, SIDES, SEPARATOR, NAMES)
     optimiser = torch.optim.Adam(net.parameters(), lr=0.02)
     for _ in range(120):

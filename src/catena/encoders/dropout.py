@@ -20,7 +20,7 @@ class Dropout(nn.Module):
         super().__init__()
         self.p, self.time = p, time
 
-    def forward(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
+    def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         if not self.training or not self.p:
             return x
         if self.time is None:

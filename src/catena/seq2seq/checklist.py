@@ -20,7 +20,8 @@ and the next word is foretold by a soft switch :math:`f_t` between the language 
 
 Kiddon, Zettlemoyer & Choi (2016), section 3, where κ = 1: the vector of a word is too short to ask for it with
 certainty where words are foretold by their own vectors, so κ is learnt here. With a reader, what a look at the words
-finds joins the input of a step and what the language model says (:mod:`catena.seq2seq.checklist_reader`); that is ours.
+finds joins what the language model says and the input of the next step (:mod:`catena.seq2seq.checklist_reader`); that
+is ours, and so is a masked choice, where an item's weight itself is multiplied by :math:`1 - a` or :math:`a`.
 Probabilities may be mixed in place of vectors: :mod:`catena.seq2seq.checklist_mixture`.
 Whatever does not depend on the step is projected once; a step takes one product with the state and one with the agenda.
 Time O(t (d² + n d)) for n items, and O(t s d) more for a reader of s words.
@@ -95,10 +96,8 @@ class Step(NamedTuple):
     used: Float[Tensor, "b n"]
     ticked: Float[Tensor, "b n"]
     """a_t"""
-    query: Float[Tensor, "b a"]
-    """Q h: the next step looks with it. Empty where there is no reader."""
     context: Float[Tensor, "b c"]
-    """What this step found; empty where there is no reader."""
+    """What this step found in the words; empty where there is no reader."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +147,8 @@ class ChecklistModel(VectorDecoder):
         tied = self.embedding.weight if settings.tied else None
         self.output = build_output(settings.output, e, sides.counts, tied=tied, forbidden=sides.forbidden)
         self.drop_input, self.drop_output = Dropout(settings.dropout_input, time=1), Dropout(settings.dropout_output)
-        self.reader = Reader(e, d, settings.dropout_input) if settings.reader == "attention" else None
+        self.drop_source = Dropout(settings.dropout_source)
+        self.reader = Reader(e, d) if settings.reader == "attention" else None
         self.read = nn.Linear(e, (GATES + 1) * d)
         self.recur = nn.Linear(d, (GATES + 1) * d + 3 + (self.reader.d_query if self.reader else 0), bias=False)
         if self.reader is not None:
@@ -170,14 +170,15 @@ class ChecklistModel(VectorDecoder):
 
     def encode(self, source: Source) -> Memory:
         states = self.embedding(source.ids)
-        goal, items, real = self.gathered(source, states)
+        read = self.drop_source(states)
+        goal, items, real = self.gathered(source, read)
         some = real.any(dim=1)
         looked = real | torch.nn.functional.pad(~some[:, None], (0, real.shape[1] - 1))
         ways = states.new_zeros(len(states), 3).masked_fill(~some[:, None], NEVER)
         ways[:, LM] = 0.0
         nothing = states.new_zeros(len(states), 0, 0)
         words = (
-            Words(nothing, nothing, nothing.flatten(1)) if self.reader is None else self.reader(states, source.lengths)
+            Words(nothing, nothing, nothing.flatten(1)) if self.reader is None else self.reader(read, source.lengths)
         )
         agenda = Agenda(
             goal=self.goal(goal),
@@ -214,9 +215,9 @@ class ChecklistModel(VectorDecoder):
 
     def started(self, agenda: Agenda) -> Step:
         """The state before anything is read, with nothing ticked off."""
-        recurrent, _, query = self._recurred(agenda.begin)
-        nothing, context = torch.zeros_like(agenda.closed), agenda.words.new_zeros(len(query), agenda.words.shape[2])
-        return Step(agenda.begin, recurrent, agenda.ways, nothing, nothing, nothing, query, context)
+        recurrent, _, _ = self._recurred(agenda.begin)
+        nothing, context = torch.zeros_like(agenda.closed), agenda.words.new_zeros(agenda.words.shape[::2])
+        return Step(agenda.begin, recurrent, agenda.ways, nothing, nothing, nothing, context)
 
     def _recurred(self, h: Float[Tensor, "b d"]) -> tuple[Tensor, Tensor, Tensor]:
         """What a state says to the next step, to the switch and to the reader, in one product."""
@@ -226,10 +227,8 @@ class ChecklistModel(VectorDecoder):
     def step(self, read: Float[Tensor, "b r"], before: Step, agenda: Agenda) -> Step:
         """One step. ``read`` is W x + b of all gates and the candidate."""
         d, sharpness = self.settings.d, self.settings.switch_sharpness
-        context = before.context
         if self.reader is not None:
-            context = self.reader.look(before.query, Words(agenda.words, agenda.word_keys, agenda.word_closed))
-            read = read + self.found(context)
+            read = read + self.found(before.context)
         gates = torch.sigmoid(read[:, : GATES * d] + before.recurrent[:, : GATES * d])
         reset, update, goal, item = gates.split(d, dim=1)
         left = 1 - before.ticked
@@ -238,12 +237,22 @@ class ChecklistModel(VectorDecoder):
         candidate = torch.tanh(torch.addcmul(torch.addcmul(own, goal, agenda.goal), item, term))
         h = between(before.h, candidate, update)
         recurrent, ways, query = self._recurred(h)
-        scores = torch.bmm(agenda.keys, h[:, :, None])[:, :, 0]
-        both = torch.stack((left, before.ticked)) * scores + agenda.closed
-        new, used = torch.softmax(both, dim=2).unbind()
+        new, used = self._chosen(torch.bmm(agenda.keys, h[:, :, None])[:, :, 0], before.ticked, agenda.closed)
         switch = torch.softmax(sharpness * ways + agenda.ways, dim=1)
         ticked = torch.addcmul(before.ticked, switch[:, NEW : NEW + 1], new).clamp(max=1)
-        return Step(h, recurrent, switch, new, used, ticked, query, context)
+        context = before.context
+        if self.reader is not None:
+            context = self.reader.look(query, Words(agenda.words, agenda.word_keys, agenda.word_closed))
+        return Step(h, recurrent, switch, new, used, ticked, context)
+
+    def _chosen(
+        self, scores: Float[Tensor, "b n"], ticked: Float[Tensor, "b n"], closed: Float[Tensor, "b n"]
+    ) -> tuple[Tensor, ...]:
+        """The weights of items among new ones and among used ones."""
+        shares = torch.stack((1 - ticked, ticked))
+        masked = self.settings.choice == "masked"
+        both = scores + shares.clamp(min=LEAST).log() if masked else scores * shares
+        return torch.softmax(both + closed, dim=2).unbind()
 
     def unrolled(self, memory: Memory, before: Int[Tensor, "b t"]) -> tuple[Float[Tensor, "b t e"], Checked]:
         """What the language model says at all steps, and what they did, with the ids before each target given."""
@@ -259,9 +268,9 @@ class ChecklistModel(VectorDecoder):
         return self.said(h, context), Checked(switch, new, used, ticked)
 
     def said(self, h: Float[Tensor, "*b d"], context: Float[Tensor, "*b c"]) -> Float[Tensor, "*b e"]:
-        """P h, and what was found in the words: what the language model says."""
+        """What the language model says: P h, or with a reader tanh of it and of what was found in the words."""
         own = self.project(h)
-        return own if self.reader is None else own + self.say(context)
+        return own if self.reader is None else torch.tanh(own + self.say(context))
 
     def mixed(
         self, said: Float[Tensor, "b t e"], checked: Checked, items: Float[Tensor, "b n e"]

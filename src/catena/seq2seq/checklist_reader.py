@@ -1,10 +1,12 @@
 r"""How a checklist model may look back at the words of its goal and its items.
 
-The words are read from both ends; before each step the state looks at what was read, and what it finds joins the input:
+The words are read from both ends. The state after each step looks at what was read, and what it finds joins what is
+said there and the input of the next step:
 
-.. math::  w_{tj} = \mathrm{softmax}_j(v \cdot \tanh(Q h_{t-1} + K m_j)) \qquad c_t = \sum_j w_{tj} m_j
+.. math::  w_{tj} = \mathrm{softmax}_j(v \cdot \tanh(Q h_t + K m_j)) \qquad c_t = \sum_j w_{tj} m_j
 
-Bahdanau et al. 2015, section 3.1. The agenda alone knows an item as the sum of its words, and so not their order.
+The score of Bahdanau et al. 2015 in the order of Luong et al. 2015: a look before the step would not know the word that
+was written last. The agenda alone knows an item as the sum of its words, and so not their order.
 """
 
 from __future__ import annotations
@@ -33,17 +35,16 @@ class Words(NamedTuple):
 class Reader(nn.Module):
     """A recurrent network over the words, and an additive attention of ``d`` units to what it makes of them."""
 
-    def __init__(self, d_embedding: int, d: int, dropout: float) -> None:
+    def __init__(self, d_embedding: int, d: int) -> None:
         super().__init__()
         settings = RecurrentSettings(cell="gru", d=(d + 1) // 2, bidirectional=True)
         self.encoder = build_encoder(settings, d_embedding)
-        self.dropout = nn.Dropout(dropout)
         self.d_query, self.d_out = d, self.encoder.d_out
         self.keys = nn.Linear(self.d_out, d)
         self.weight = nn.Linear(d, 1, bias=False)
 
     def forward(self, embedded: Float[Tensor, "b s e"], lengths: Int[Tensor, " b"]) -> Words:
-        states = self.encoder(self.dropout(embedded), lengths)
+        states = self.encoder(embedded, lengths)
         real = mask_from_lengths(lengths, states.shape[1])
         return Words(states, self.keys(states), torch.zeros_like(states[..., 0]).masked_fill(~real, NEVER))
 
