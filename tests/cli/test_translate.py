@@ -67,8 +67,21 @@ def test_the_usual_names_of_flags_will_do(
     feed(monkeypatch, "The dog.\n")
     row = json.loads(says(capsys, "predict", folder / "run", "--format", "jsonl", "--return-attention"))
     assert "attention" in row["translations"][0]
-    assert "--beam-size must be at least 1" in says(capsys, "predict", folder / "run", "--beam-size", "0", code=2)
+    assert "--beam-size must be 1 or more, and is 0" in says(
+        capsys, "predict", folder / "run", "--beam-size", 0, code=2
+    )
     assert "did you mean --beam-size" in says(capsys, "predict", folder / "run", "--beam-sise", "2", code=2)
+
+
+def test_what_was_cut_is_said_once(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n, words in ((1, "1 translation was"), (3, "3 translations were")):
+        feed(monkeypatch, "The dog sees a man.\n" * n)
+        assert main(["predict", str(folder / "run"), "--max-length", "2", "--beam-size", "1"]) == 0
+        said = capsys.readouterr()
+        assert said.err.startswith(f"catena predict: {words} cut at --max-length 2, before the end: a larger")
+        assert (len(said.out.splitlines()), len(said.err.splitlines())) == (n, 1)
 
 
 def test_runs_are_scored_compared_and_joined(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

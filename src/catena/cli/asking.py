@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from catena.cli.flags import arg
+from catena.cli.flags import arg, at_least
 from catena.cli.usage import UsageError
 
 if TYPE_CHECKING:
@@ -33,18 +33,19 @@ class AskingFlags:
     """So many beginnings of an answer are kept while it is searched; 1 takes the likeliest word at every step."""
     length_penalty: Annotated[float | None, arg("X", shown="(default: as trained)")] = None
     """The power of the length that scores are divided by: 0 prefers short answers, 1 nearly divides by the length."""
+    max_length: Annotated[int | None, arg("N", shown="(default: as trained)")] = None
+    """The most tokens of an answer, for models that write; what is longer is cut, and that is said."""
 
     def asking(self, seed: int) -> Asking:
         from catena.tasks.application import Asking
 
-        if self.nbest < 1 or self.samples < 0:
-            raise UsageError(
-                f"--nbest must be at least 1 and --samples at least 0, not {self.nbest} and {self.samples}"
-            )
+        at_least("--nbest", self.nbest, 1)
+        at_least("--samples", self.samples, 0)
+        at_least("--beam-size", self.beam_size, 1)
+        at_least("--length-penalty", self.length_penalty, 0)
+        at_least("--max-length", self.max_length, 1)
         if self.nbest > 1 and self.samples:
             raise UsageError("--nbest asks for the best answers and --samples for drawn ones: leave one of them out")
-        if (self.beam_size is not None and self.beam_size < 1) or (self.length_penalty or 0) < 0:
-            raise UsageError("--beam-size must be at least 1, and --length-penalty at least 0")
         return Asking(
             self.nbest,
             self.samples,
@@ -55,4 +56,5 @@ class AskingFlags:
             seed,
             self.beam_size,
             self.length_penalty,
+            self.max_length,
         )

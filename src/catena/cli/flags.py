@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import math
 import re
 import sys
 import typing
@@ -48,9 +49,9 @@ class Machine:
         at_least("--seed", self.seed, 0)
 
 
-def at_least(flag: str, value: int | None, least: int) -> None:
-    """Refuse a number that is too small."""
-    if value is not None and value < least:
+def at_least(flag: str, value: int | float | None, least: int) -> None:
+    """Refuse a number that is too small, or none at all."""
+    if value is not None and not least <= value < math.inf:
         raise UsageError(f"{flag} must be {least} or more, and is {value}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import tee
@@ -15,6 +16,7 @@ from catena.cli.asking import AskingFlags
 from catena.cli.flags import Machine, arg, parse_flags
 from catena.cli.reading import ReadingFlags
 from catena.cli.usage import UsageError
+from catena.cli.weights import WeightFlags
 from catena.cli.writing import check_writable, write_lines
 from catena.errors import FormatError
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PredictFlags(AskingFlags, ReadingFlags, Machine):
+class PredictFlags(AskingFlags, ReadingFlags, WeightFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder."""
     file: Annotated[tyro.conf.Positional[str], arg("FILE")] = "-"
@@ -71,13 +73,15 @@ def _format_of(model: Predictor, named: str | None, asking: Asking) -> str:
 
 def _predicted(model: Predictor, items: Iterator[object], format: str, asking: Asking, at_once: bool) -> Iterator[str]:
     """What is written for each item; ``at_once`` answers each before the next is read, for a person who types."""
-    if at_once:
-        for item in items:
-            yield model.write(model.predict([item], asking)[0], item, format)
-        return
+    heard: Counter[str] = Counter()
     items, again = tee(items)
-    for prediction, item in zip(model.predict_stream(items, asking), again, strict=True):
+    stream = (model.predict([item], asking)[0] for item in items) if at_once else model.predict_stream(items, asking)
+    for prediction, item in zip(stream, again, strict=True):
         yield model.write(prediction, item, format)
+        heard.update(model.remarks(prediction))
+    for words, n in heard.items():
+        said = words.format(n=f"{n:,}", s="s" * (n != 1), was="was" if n == 1 else "were")
+        sys.stderr.write(f"catena predict: {said}\n")
 
 
 def standard_input(encoding: str) -> Iterator[str]:

@@ -17,6 +17,8 @@ from catena.metrics.measure import Measure
 from catena.training.report import Reporter
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from catena.draw.picture import Picture
 
 
@@ -86,6 +88,8 @@ class Asking:
     """So many beginnings of an answer are kept while it is searched; 1 is greedy."""
     length_penalty: float | None = None
     """The power of the length that scores are divided by: 0 prefers short answers, 1 divides by the length."""
+    max_length: int | None = None
+    """The most tokens of an answer, the end among them, for models that write."""
     layer: int | None = None
     """Of a picture: this layer alone, the first is 1."""
     head: int | None = None
@@ -134,6 +138,11 @@ class Predictor(ABC):
         """This model and others as one, where a task can join them."""
         raise DataError(f"{type(self).__name__} cannot be joined with other models: leave --ensemble out")
 
+    @property
+    def networks(self) -> Sequence[nn.Module]:
+        """The networks whose matrices may be held in 8 bits; none where a task has not been tried so."""
+        return ()
+
     def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
         """Write this model in the form of another program into a folder, which must not be there."""
         raise DataError(f"{type(self).__name__} cannot be exported: only translators can")
@@ -166,6 +175,11 @@ class Predictor(ABC):
     @abstractmethod
     def describe(self, top: int) -> list[str]:
         """Lines about the model for a person who looks inside."""
+
+    def remarks(self, prediction: Any) -> Sequence[str]:
+        """What a person should hear of a prediction beyond what is written: sentences that are said once for all
+        predictions, with ``{n}`` for how often each was remarked, and ``{s}`` and ``{was}`` after that number."""
+        return ()
 
     @abstractmethod
     def write(self, prediction: Any, item: Any, format: str) -> str:

@@ -5,7 +5,12 @@ Whatever is asked for, the limits of the config's own search stay: how long answ
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from catena.decoding.settings import BeamSettings, DiverseSettings, RankingSettings, SampleSettings, SearchLimits
+from catena.errors import DataError
+
+S = TypeVar("S", bound=SearchLimits)
 
 WIDTH = 5
 """Beginnings that are kept where a config that has no beam is asked for several answers."""
@@ -24,3 +29,27 @@ def drawn_search(how: SearchLimits, n: int) -> SampleSettings:
     """A search that draws ``n`` answers."""
     drawn = how if isinstance(how, SampleSettings) else SampleSettings.model_validate(how.limits())
     return drawn.model_copy(update={"n": n})
+
+
+def up_to(how: S, max_length: int) -> S:
+    """The same search with another length at most."""
+    if 0 < how.min_length >= max_length:
+        raise DataError(
+            f"--max-length {max_length} must hold the {how.min_length} tokens of search.min_length and the end: make "
+            f"it at least {how.min_length + 1}"
+        )
+    return how.model_copy(update={"max_length": max_length})
+
+
+def cut_remark(what: str, asked: int | None, own: str) -> str:
+    """The remark on answers that a search cut: at the length that was asked for, or at the config's own.
+
+    Args:
+        what: one answer, such as "translation".
+        own: words for the config's own.
+    """
+    where = own if asked is None else f"--max-length {asked}"
+    return (
+        f"{{n}} {what}{{s}} {{was}} cut at {where}, before the end: a larger --max-length leaves more room, and a "
+        f"model that hardly ever ends needs more training"
+    )

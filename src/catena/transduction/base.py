@@ -26,11 +26,13 @@ class Found:
         tokens: its symbols.
         log_prob: log p(y | x), summed over alignments as far as the model can; None where it has no probabilities.
         alignment: the best of its alignments.
+        finished: whether it came to its end; if not, it was cut at the greatest length, and has no factor of the end.
     """
 
     tokens: tuple[str, ...]
     log_prob: float | None
     alignment: tuple[Link, ...]
+    finished: bool = True
 
 
 class Transducer(ABC):

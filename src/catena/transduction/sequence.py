@@ -147,7 +147,7 @@ class SequenceModel(NetworkTransducer):
         links = self._links(sources, source, flat)
         found: list[list[Found]] = [[] for _ in sources]
         for (r, one), pieces in zip(flat, links, strict=True):
-            found[r].append(Found(self._spelled(sources[r], one.ids), one.log_prob, pieces))
+            found[r].append(Found(self._spelled(sources[r], one.ids), one.log_prob, pieces, one.finished))
         return found
 
     def _links(

@@ -23,6 +23,7 @@ from catena.tasks.compose.scoring import measure_of, scores_of
 from catena.tasks.compose.settings import ComposeConfig
 from catena.tasks.compose.task import ComposeTask
 from catena.training.report import SilentReporter
+from tests.laws.blank_laws import blank_is_answered_by_nothing
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 from tests.tasks.compose.kitchen import kitchen
 
@@ -154,6 +155,11 @@ class TestLearnt:
         assert soup.items == ("rice",)
         assert [bool(str(found)) for found in learnt.predict([blank, soup, blank])] == [False, True, False]
         assert learnt.write(learnt.predict([blank])[0], blank, "text") == "", "an answer for every line"
+        blank_is_answered_by_nothing(learnt, "texts")
+        cut = learnt.predict([soup], Asking(max_length=2))[0]
+        assert cut.finished == (False,)
+        assert json.loads(learnt.write(cut, soup, "jsonl"))["texts"][0]["finished"] is False
+        assert "cut at --max-length 2, before the end" in learnt.remarks(cut)[0]
         with pytest.raises(FormatError, match="standard input:2 has 1 tab"):
             list(learnt.items_of_lines(iter(["", "Soup"])))
         with pytest.raises(DataError, match="read from jsonl or tsv"):

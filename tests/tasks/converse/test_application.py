@@ -21,6 +21,7 @@ from catena.tasks.converse.predictor import ConversePredictor, RetrievalPredicto
 from catena.tasks.converse.questions import Question, questions_of
 from catena.tasks.converse.rankers import DualRanker, MixedRanker, TermRanker
 from catena.training.report import SilentReporter
+from tests.laws.blank_laws import blank_is_answered_by_nothing
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 from tests.tasks.converse.helpers import KINDS, config, write_pairs
 
@@ -234,6 +235,7 @@ def test_inputs_of_files_and_lines(runs: dict[str, Path], tmp_path: Path) -> Non
     assert len(row["responses"]) == 2
     assert model.write(reply, item, "tsv").splitlines()[0].split("\t")[:2] == ["tea __eot__ cat", str(reply)]
     assert model.write(model.predict([""])[0], "", "tsv") == "\t"
+    blank_is_answered_by_nothing(model, "responses", "score")
     with pytest.raises(DataError, match="takes a list of contexts"):
         model.predict("tea")
     with pytest.raises(DataError, match="a ranking of responses has no 'recall@3'"):

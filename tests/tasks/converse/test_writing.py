@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from catena.data.tokenise import build_tokeniser
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.decoding.settings import BeamSettings, GreedySettings, SampleSettings
 from catena.randomness import Randomness
+from catena.tasks.application import Asking
 from catena.tasks.converse.application import ConverseApplication
 from catena.tasks.converse.dataset import prepare
 from catena.tasks.converse.generative import WritingPredictor, WritingTask, new_generative
+from catena.tasks.converse.predictor import Reply
 from catena.tasks.converse.questions import Question
 from catena.tasks.converse.writing import MARKS, DialogueAuthor, WritingBatch, WritingEncoding
 from catena.training.report import SilentReporter
@@ -125,6 +128,20 @@ def test_responses_are_ranked_by_what_the_context_adds(tmp_path: Path) -> None:
         after = task.scribe.log_probs([(one, text)])[0]
         alone = task.scribe.log_probs([(Exchange((), (), Place("x", 1)), text)])[0]
         assert score == pytest.approx((after.sum() - alone.sum()) / len(after), abs=1e-5)
+
+
+def test_responses_that_are_cut_say_so_and_stand_behind_whole_ones(tmp_path: Path) -> None:
+    task = made(tmp_path, "seq2seq")
+    model = WritingPredictor(task.config, task.scribe)
+    reply = model.predict(["the cat"], Asking(nbest=6, max_length=2))[0]
+    ends = [found.finished for found in reply.responses]
+    assert ends == sorted(ends, key=lambda end: not end)
+    assert True in ends
+    assert False in ends
+    assert json.loads(model.write(reply, "the cat", "jsonl"))["responses"][-1]["finished"] is False
+    assert len(model.remarks(reply)) == ends.count(False)
+    assert "cut at --max-length 2, before the end" in model.remarks(reply)[0]
+    assert "cut at evaluation.search.max_length = 6" in model.remarks(Reply(reply.responses))[0]
 
 
 def test_unknown_words_of_the_context_are_copied(tmp_path: Path) -> None:

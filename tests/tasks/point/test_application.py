@@ -20,6 +20,7 @@ from catena.tasks.point.predictor import PointPredictor
 from catena.tasks.point.settings import PointConfig
 from catena.tasks.point.task import PointTask, load_encoding
 from catena.training.report import SilentReporter
+from tests.laws.blank_laws import blank_is_answered_by_nothing
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 
 SMALL: dict[str, Any] = {
@@ -101,6 +102,7 @@ def test_the_sorter_sorts_and_answers_questions(sorter: PointPredictor, tmp_path
     row = json.loads(sorter.write(answer, answer.item, "jsonl"))
     assert row["points"] == [[3.0], [12.0], [7.0], [19.0]]
     assert row["answers"][0]["positions"] == [0, 2, 1, 3]
+    blank_is_answered_by_nothing(sorter, "answers")
     assert sorter.sketch("3 12 7 19") == "3  12  7  19\n3  7  12  19"
     assert "<svg" in sorter.picture("3 12 7 19").svg
     file = tmp_path / "a.tsv"

@@ -20,6 +20,7 @@ from catena.tasks.transduce.dataset import Cutting, prepare
 from catena.tasks.transduce.predictor import TransducePredictor
 from catena.tasks.transduce.settings import TransduceConfig
 from catena.training.report import SilentReporter
+from tests.laws.blank_laws import blank_is_answered_by_nothing
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 
 RULES = {"sh": "S", "a": "A", "t": "T", "oo": "U", "m": "M", "ee": "I"}
@@ -160,6 +161,7 @@ def test_strange_input_is_handled(joint: TransducePredictor) -> None:
     assert len(str(joint.predict(["moo" * 700])[0]).split()) == 1400
     with pytest.raises(DataError, match="predict takes a list of texts"):
         joint.predict("shoot")
+    blank_is_answered_by_nothing(joint, "targets")
     with pytest.raises(DataError, match="cannot be asked for --samples"):
         joint.predict(["shoot"], Asking(samples=2))
 
@@ -209,8 +211,10 @@ def test_the_search_and_the_metric_of_a_network_can_be_chosen(words: Path, tmp_p
     model = TransduceApplication().load(tmp_path / "run", "cpu")
     answer, empty, strange = model.predict(["shat", "", "?" * 50], Asking(nbest=4, scores=True, alignment=True))
     assert len(set(answer.targets)) == 4, "a beam is as wide as there are answers to find"
-    assert empty.targets == ("",)
+    assert empty.targets == (), "a blank text has no answer"
     assert len(strange.targets) == 4
+    assert len(model.remarks(strange)) == strange.finished.count(False)
+    blank_is_answered_by_nothing(model, "targets")
     for target, links in zip(answer.targets, answer.alignments, strict=True):
         assert "".join(x for x, _ in links) == "shat"
         assert " ".join(y for _, y in links if y) == target

@@ -26,6 +26,7 @@ from catena.tasks.translate.auto import choose
 from catena.tasks.translate.predictor import TranslatePredictor
 from catena.tasks.translate.settings import TranslateConfig
 from catena.training.report import SilentReporter
+from tests.laws.blank_laws import blank_is_answered_by_nothing
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 from tests.tasks.translate.toy import RECURRENT, TRANSFORMER, sentences, toy_config, write_files
 
@@ -91,9 +92,9 @@ def test_every_kind_is_trained_loaded_and_asked(kind: str, files: Path, tmp_path
         for one in answer.translations:
             assert one.log_probs is not None
             assert one.attention is not None
-            assert len(one.log_probs) == len(one.tokens) + 1
+            assert len(one.log_probs) == len(one.tokens) + one.finished
             for layer in one.attention:
-                assert layer.shape[1:] == (len(one.tokens) + 1, len(answer.tokens) + 1)
+                assert layer.shape[1:] == (len(one.log_probs), len(answer.tokens) + 1)
                 assert np.allclose(layer.sum(axis=2), 1, atol=1e-4)
     assert model.describe(3)
 
@@ -154,6 +155,35 @@ def test_another_search_keeps_the_limits_of_the_config(asked: dict[str, Any], mo
         found = TranslatePredictor(config, model.members)
         assert found._search(Asking(**asked)).limits() == bound
         assert found._search(Asking(beam_size=1)) == GreedySettings.model_validate(bound)
+
+
+def test_a_translation_that_is_cut_says_so_and_stands_behind_whole_ones(model: TranslatePredictor) -> None:
+    whole = model.predict(TEXTS[:1], Asking(nbest=3, scores=True, alignment=True))[0]
+    assert all(one.finished for one in whole.translations)
+    assert not model.remarks(whole)
+    least = min(len(one.tokens) for one in model.predict(TEXTS[:1], Asking(nbest=5))[0].translations)
+    for n in (1, 3, least + 1):
+        answer = model.predict(TEXTS[:1], Asking(nbest=5, scores=True, alignment=True, max_length=n))[0]
+        ends = [one.finished for one in answer.translations]
+        assert ends == sorted(ends, reverse=True)
+        assert not all(ends)
+        for one in answer.translations:
+            assert one.log_probs is not None
+            assert one.attention is not None
+            assert len(one.tokens) <= n
+            assert len(one.log_probs) == one.attention[0].shape[1] == len(one.tokens) + one.finished
+            assert math.fsum(one.log_probs) == pytest.approx(one.log_prob, abs=0.05), "the end is left out of both"
+        rows = json.loads(model.write(answer, TEXTS[0], "jsonl"))["translations"]
+        assert [row["finished"] for row in rows] == ends
+        (words,) = set(model.remarks(answer))
+        assert len(model.remarks(answer)) == ends.count(False)
+        assert f"cut at --max-length {n}, before the end" in words
+    short = model.searching(Asking(max_length=3, beam_size=1))
+    assert "</s>" not in short.sketch(TEXTS[0]).splitlines()[-1]
+    (words,) = short.remarks(short.predict(TEXTS[:1])[0])
+    assert "(2 tokens for each of the source and 3 more, at most 3)" in words
+    long = model.predict(TEXTS[:1], Asking(max_length=900))[0].translations[0]
+    assert (long.text, long.finished) == (RIGHT[0], True)
 
 
 def test_limits_follow_the_source(model: TranslatePredictor) -> None:
@@ -451,6 +481,7 @@ def test_formats_follow_what_is_asked(model: TranslatePredictor) -> None:
     two = model.predict(TEXTS[:1], Asking(nbest=2))[0]
     assert len(model.write(two, TEXTS[0], "text").splitlines()) == 2
     assert model.write(model.predict([""])[0], "", "tsv") == "\t"
+    blank_is_answered_by_nothing(model, "translations")
 
 
 def test_a_missing_package_is_said_before_the_work(

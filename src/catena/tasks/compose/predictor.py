@@ -27,7 +27,8 @@ from catena.tasks.compose.naming import words_of
 from catena.tasks.compose.reading import Composition, of_line, read
 from catena.tasks.compose.scoring import WRITTEN, measure_of, report_of
 from catena.tasks.compose.settings import ComposeConfig, ComposeData
-from catena.tasks.searching import best_search, drawn_search
+from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
+from catena.tasks.written import NOT_KNOWN, score_cell, score_value
 
 if TYPE_CHECKING:
     from catena.draw.picture import Picture
@@ -45,6 +46,8 @@ class Composed:
     mentioned: tuple[tuple[bool, ...], ...]
     """For each text whether it mentions each item."""
     asking: Asking = BEST
+    finished: tuple[bool, ...] = ()
+    """For each text whether it came to its end, or was cut at the greatest length."""
 
     def __str__(self) -> str:
         return self.texts[0] if self.texts else ""
@@ -53,7 +56,7 @@ class Composed:
 class ComposePredictor(Predictor):
     """A model with its encoding. An item to predict for is a :class:`Composition`, whose text is not read."""
 
-    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "samples", "scores"})
+    asks: ClassVar[frozenset[str]] = frozenset({"nbest", "samples", "scores", "max_length"})
     formats: ClassVar[tuple[str, ...]] = ("text", "tsv", "jsonl")
 
     def __init__(self, config: ComposeConfig, encoding: ComposeEncoding, model: EncoderDecoder) -> None:
@@ -73,11 +76,14 @@ class ComposePredictor(Predictor):
             listed = found.get(i, [])
             texts = tuple(self.encoding.text(one.ids) for one in listed)
             mentioned = tuple(tuple(self._mentioned(item, text)) for text in texts)
-            composed.append(Composed(texts, tuple(one.log_prob for one in listed), mentioned, asking))
+            log_probs, finished = (tuple(getattr(one, name) for one in listed) for name in ("log_prob", "finished"))
+            composed.append(Composed(texts, log_probs, mentioned, asking, finished))
         return composed
 
     def _search(self, asking: Asking) -> SearchLimits:
-        search = self.config.search
+        search: SearchLimits = self.config.search
+        if asking.max_length is not None:
+            search = up_to(search, asking.max_length)
         if asking.samples:
             return drawn_search(search, asking.samples)
         return search if asking.nbest == 1 else best_search(search, asking.nbest)
@@ -139,23 +145,31 @@ class ComposePredictor(Predictor):
         ]
 
     def write(self, prediction: Composed, item: Composition, format: str) -> str:
-        rows = list(zip(prediction.texts, prediction.log_probs, prediction.mentioned, strict=True))
+        parts = prediction.texts, prediction.log_probs, prediction.mentioned, prediction.finished
+        rows = list(zip(*parts, strict=True)) or [("", NOT_KNOWN, (False,) * len(item.items), True)]
         if format == "jsonl":
             listed = [
                 {
                     "text": text,
-                    "log_prob": round(log_prob, 6),
+                    "log_prob": score_value(log_prob),
+                    "finished": end,
                     "mentioned": [name for name, there in zip(item.items, told, strict=True) if there],
                     "left_out": [name for name, there in zip(item.items, told, strict=True) if not there],
                 }
-                for text, log_prob, told in rows
+                for text, log_prob, told, end in rows
             ]
             return json.dumps({"goal": item.goal, "items": list(item.items), "texts": listed}, ensure_ascii=False)
         lines = []
-        for text, log_prob, _ in rows:
+        for text, log_prob, _, _ in rows:
             fields = [text] if format == "text" else [item.goal, " | ".join(item.items), text]
-            lines.append("\t".join([f"{log_prob:.4f}", *fields] if prediction.asking.scores else fields))
+            lines.append("\t".join([score_cell(log_prob), *fields] if prediction.asking.scores else fields))
         return "\n".join(lines)
+
+    def remarks(self, prediction: Composed) -> list[str]:
+        """That texts were cut, and at what length."""
+        own = f"search.max_length = {self.config.search.max_length}"
+        words = cut_remark("text", prediction.asking.max_length, own)
+        return [words] * sum(not end for end in prediction.finished)
 
     def looked(self, item: Composition) -> tuple[list[str], list[str], np.ndarray]:
         """The items, or the words of the source, and the words of the best text, and a number for each pair: how far

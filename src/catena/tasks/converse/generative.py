@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from catena.tasks.application import AS_TRAINED, Asking, Reading, Report
 from catena.tasks.converse.dataset import Dataset, pairs_of
 from catena.tasks.converse.encoding import learn_tokeniser, learn_vocabulary, texts_of, word_vectors
 from catena.tasks.converse.index import Found
-from catena.tasks.converse.predictor import ASKED, ConversePredictor
+from catena.tasks.converse.predictor import ASKED, ConversePredictor, Reply
 from catena.tasks.converse.questions import Question, questions_of, scores_of
 from catena.tasks.converse.rankers import Ranker
 from catena.tasks.converse.settings import (
@@ -53,7 +53,7 @@ from catena.tasks.converse.writing import (
     load_writing_encoding,
 )
 from catena.tasks.looped import PlannedEpoch, TestedTask
-from catena.tasks.searching import best_search, drawn_search
+from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
 from catena.training.task import EpochPlan, Evaluation, LossOutput
 
 NGRAMS = "ngrams.bin"
@@ -145,7 +145,7 @@ class Scribe(Ranker):
             stepper, state = self.author.begun(WritingBatch.asked(read, self.device))
             searched = search(settings, prepared(settings, Without(stepper, [UNK])), state, generator)
             found += [
-                [Found(self.encoding.text(h.ids, one.new), h.log_prob) for h in row]
+                [Found(self.encoding.text(h.ids, one.new), h.log_prob, h.finished) for h in row]
                 for one, row in zip(read, searched, strict=True)
             ]
         return found
@@ -302,16 +302,33 @@ class WritingPredictor(ConversePredictor):
     def __init__(self, config: ConverseConfig, scribe: Scribe) -> None:
         self.config, self.ranker, self.scribe = config, scribe, scribe
 
+    @property
+    def networks(self) -> list[torch.nn.Module]:
+        return [self.scribe.author.network]
+
+    asks: ClassVar[frozenset[str]] = ConversePredictor.asks | {"max_length"}
+
     def reply(self, contexts: Sequence[Exchange], asking: Asking) -> list[tuple[Found, ...]]:
         generator = Randomness(asking.seed).torch("reply")
-        return self.written(contexts, self.config.evaluation.search, generator, asking.nbest)
+        return self.written(contexts, self._search(asking.max_length), generator, asking.nbest)
+
+    def _search(self, max_length: int | None) -> SearchLimits:
+        search = self.config.evaluation.search
+        return search if max_length is None else up_to(search, max_length)
+
+    def remarks(self, prediction: Reply) -> list[str]:
+        """That responses were cut, and at what length."""
+        own = f"evaluation.search.max_length = {self.config.evaluation.search.max_length}"
+        words = cut_remark("response", prediction.asking.max_length, own)
+        return [words] * sum(found.finished is False for found in prediction.responses)
 
     def written(
         self, contexts: Sequence[Exchange], settings: SearchLimits, generator: torch.Generator, n: int = 1
     ) -> list[tuple[Found, ...]]:
-        """``n`` responses to each context by a search, the likeliest first."""
+        """``n`` responses to each context by a search: those that came to their end, the likeliest first, then those
+        that were cut."""
         found = self.scribe.write(contexts, _for_so_many(settings, n), generator) if contexts else []
-        return [tuple(sorted(row, key=lambda one: -one.score)[:n]) for row in found]
+        return [tuple(sorted(row, key=lambda one: (not one.finished, -one.score))[:n]) for row in found]
 
     def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
         ranked = super().evaluate(path, reading)

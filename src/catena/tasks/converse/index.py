@@ -22,10 +22,11 @@ INDEX, RESPONSES, CONTEXTS = "index", "responses.txt", "contexts.txt"
 
 @dataclass(frozen=True)
 class Found:
-    """A response and its score."""
+    """A response and its score; of one that was written, whether it came to its end, or was cut."""
 
     text: str
     score: float
+    finished: bool | None = None
 
 
 @dataclass(eq=False)

@@ -24,9 +24,12 @@ from catena.tasks.converse.index import Found, ResponseIndex
 from catena.tasks.converse.questions import MEASURES, Groups, questions_of, report_of
 from catena.tasks.converse.rankers import Ranker, Searcher
 from catena.tasks.converse.settings import RANKING, ConverseConfig, ConverseData
+from catena.tasks.written import NOT_KNOWN, score_cell, score_value
 
 BLOCK = 256
 ASKED = Place("asked", 1)
+BLANK = Found("", NOT_KNOWN)
+"""What is written where nothing was said."""
 STRUCTURED = ("labelled", "distractors", "responses", "turns")
 """Formats whose lines are no contexts as they stand; of the others each line is one, so that answers match lines."""
 
@@ -128,15 +131,20 @@ class ConversePredictor(Predictor):
     def write(self, prediction: Reply, item: Any, format: str) -> str:
         context = " __eot__ ".join(item.context) if isinstance(item, Exchange) else " ".join(str(item).split())
         if format == "jsonl":
-            listed = [{"text": found.text, "score": round(found.score, 6)} for found in prediction.responses]
+            listed = [_row(found) for found in prediction.responses or (BLANK,)]
             return json.dumps({"context": list(turns_of(context)), "responses": listed}, ensure_ascii=False)
         if format == "text":
             return "\n".join(found.text for found in prediction.responses)
         lines = []
-        for found in prediction.responses or (Found("", 0.0),):
-            fields = [context, found.text, *([f"{found.score:.4f}"] if prediction.asking.scores else [])]
+        for found in prediction.responses or (BLANK,):
+            fields = [context, found.text, *([score_cell(found.score)] if prediction.asking.scores else [])]
             lines.append("\t".join(fields))
         return "\n".join(lines)
+
+
+def _row(found: Found) -> dict[str, Any]:
+    ended = {} if found.finished is None else {"finished": found.finished}
+    return {"text": found.text, "score": score_value(found.score), **ended}
 
 
 def _structured(path: Path, data: ConverseData) -> bool:

@@ -24,6 +24,7 @@ from catena.tasks.point.problems import PROBLEMS
 from catena.tasks.point.scoring import pointed, positions_of, report_of, search
 from catena.tasks.point.settings import PointConfig
 from catena.tasks.point.task import load_encoding
+from catena.tasks.written import NOT_KNOWN, score_cell, score_value
 
 if TYPE_CHECKING:
     from catena.draw.picture import Picture
@@ -120,14 +121,14 @@ class PointPredictor(Predictor):
     def write(self, prediction: PointAnswer, item: Item, format: str) -> str:
         if format == "text":
             return str(prediction)
-        rows = list(zip(prediction.positions, prediction.log_probs, strict=True))
+        rows = list(zip(prediction.positions, prediction.log_probs, strict=True)) or [((), NOT_KNOWN)]
         if format == "jsonl":
-            listed = [{"positions": list(p), "log_prob": round(s, 6)} for p, s in rows]
+            listed = [{"positions": list(p), "log_prob": score_value(s)} for p, s in rows]
             return json.dumps({item.kind: item.things, "answers": listed}, ensure_ascii=False)
         lines = []
-        for positions, score in rows or [((), 0.0)]:
+        for positions, score in rows:
             fields = [item.text(), " ".join(map(str, positions))]
-            lines.append("\t".join([*fields, f"{score:.4f}"] if prediction.asking.scores else fields))
+            lines.append("\t".join([*fields, score_cell(score)] if prediction.asking.scores else fields))
         return "\n".join(lines)
 
     def picture(self, item: Any, asking: Asking = BEST) -> Picture:

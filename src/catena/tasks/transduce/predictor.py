@@ -22,6 +22,7 @@ from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predicto
 from catena.tasks.transduce.dataset import Cutting, Word, format_of, read_pairs, words_of
 from catena.tasks.transduce.scoring import MEASURES, first_answers, report_of
 from catena.tasks.transduce.settings import METRICS, TransduceConfig, TransduceData
+from catena.tasks.written import NOT_KNOWN, score_cell, score_value
 from catena.transduction.alphabet import Alphabet
 from catena.transduction.base import Found, Link, Transducer
 from catena.transduction.network import NetworkTransducer, load_alphabets
@@ -31,17 +32,22 @@ if TYPE_CHECKING:
     from catena.draw.picture import Picture
 
 BLOCK = 256
+CUT = (
+    "{n} answer{s} {was} cut at the greatest length, before the end: a model that hardly ever ends needs more training"
+)
 
 
 @dataclass(frozen=True)
 class Transduced:
-    """What is written for a text: the best targets, the best first. Prints as the best one."""
+    """What is written for a text: the best targets, the best first; none for a blank one. Prints as the best one."""
 
     text: str
     targets: tuple[str, ...]
     log_probs: tuple[float | None, ...]
     alignments: tuple[tuple[tuple[str, str], ...], ...]
     asking: Asking = BEST
+    finished: tuple[bool, ...] = ()
+    """For each target whether it came to its end, or was cut at the greatest length."""
 
     def __str__(self) -> str:
         return self.targets[0] if self.targets else ""
@@ -54,6 +60,10 @@ class TransducePredictor(Predictor):
 
     def __init__(self, config: TransduceConfig, cutting: Cutting, model: Transducer) -> None:
         self.config, self.cutting, self.model = config, cutting, model
+
+    @property
+    def networks(self) -> list[torch.nn.Module]:
+        return [self.model.network] if isinstance(self.config.model, SequenceSettings) else []  # type: ignore[attr-defined]
 
     def searching(self, asking: Asking) -> TransducePredictor:
         """The same with a beam of the width that is asked for."""
@@ -103,8 +113,9 @@ class TransducePredictor(Predictor):
             )
         if asking.scores and isinstance(self.config.model, BaselineSettings):
             raise DataError("a baseline is a rule and has no probabilities: leave --scores out")
-        found = self._searched(asking).search_all([self.cutting.source(text) for text in items], asking.nbest)
-        return [self._transduced(text, listed, asking) for text, listed in zip(items, found, strict=True)]
+        sources = {i: x for i, text in enumerate(items) if text.strip() and (x := self.cutting.source(text))}
+        found = dict(zip(sources, self._searched(asking).search_all([*sources.values()], asking.nbest), strict=True))
+        return [self._transduced(text, found.get(i, ()), asking) for i, text in enumerate(items)]
 
     def _transduced(self, text: str, listed: Sequence[Found], asking: Asking) -> Transduced:
         return Transduced(
@@ -113,6 +124,7 @@ class TransducePredictor(Predictor):
             tuple(found.log_prob for found in listed),
             tuple(tuple(self._link(link) for link in found.alignment) for found in listed),
             asking,
+            tuple(found.finished for found in listed),
         )
 
     def _link(self, link: Link) -> tuple[str, str]:
@@ -171,22 +183,27 @@ class TransducePredictor(Predictor):
     def write(self, prediction: Transduced, item: str, format: str) -> str:
         if format == "text":
             return str(prediction)
-        rows = list(zip(prediction.targets, prediction.log_probs, prediction.alignments, strict=True))
+        parts = prediction.targets, prediction.log_probs, prediction.alignments, prediction.finished
+        rows = list(zip(*parts, strict=True)) or [("", NOT_KNOWN, (), True)]
         if format == "jsonl":
             listed = [
-                {"target": y, "log_prob": s if s is None else round(s, 6), "alignment": [list(pair) for pair in links]}
-                for y, s, links in rows
+                {"target": y, "log_prob": score_value(s), "finished": end, "alignment": [list(pair) for pair in links]}
+                for y, s, links, end in rows
             ]
             return json.dumps({"source": item, "targets": listed}, ensure_ascii=False)
         lines = []
-        for y, s, links in rows or [("", None, ())]:
+        for y, s, links, _ in rows:
             fields = [item, y]
             if prediction.asking.scores:
-                fields.append("" if s is None else f"{s:.4f}")
+                fields.append(score_cell(s))
             if prediction.asking.alignment:
                 fields.append(" ".join(f"{a.replace(' ', '+') or '_'}|{b.replace(' ', '+') or '_'}" for a, b in links))
             lines.append("\t".join(fields))
         return "\n".join(lines)
+
+    def remarks(self, prediction: Transduced) -> list[str]:
+        """That targets were cut."""
+        return [CUT] * sum(not end for end in prediction.finished)
 
     def _best(self, item: str) -> Found:
         found = self.model.search_all([self.cutting.source(item)])[0]

@@ -48,7 +48,8 @@ def heat_of(found: Translated, asking: Asking) -> tuple[Float[np.ndarray, "t s"]
     """The weights that are drawn, and the names of rows and columns."""
     one = found.translations[0]
     layers = list(one.attention or ())
-    written, read = [_shown(t) for t in (*one.tokens, END)], [_shown(t) for t in (*found.tokens, END)]
+    written = [_shown(t) for t in (*one.tokens, *([END] if one.finished else []))]
+    read = [_shown(t) for t in (*found.tokens, END)]
     if asking.layer is not None:
         layers = [layers[_number("layer", asking.layer, len(layers))]]
     if asking.head is not None:

@@ -22,7 +22,7 @@ from catena.errors import ConfigError, DataError
 from catena.registry import did_you_mean
 from catena.seq2seq.build import build_encoder_decoder
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
-from catena.tasks.searching import best_search, drawn_search
+from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
 from catena.tasks.translate.among import Candidates
 from catena.tasks.translate.batches import log_probs_of
 from catena.tasks.translate.dataset import Pairs, Texts, check_pairs, read_pairs
@@ -35,6 +35,7 @@ from catena.tasks.translate.search import Looked, Member, Searcher
 from catena.tasks.translate.settings import LIKELIHOODS, TRANSLATIONS, TranslateConfig, TranslateData
 from catena.tasks.translate.translated import Translated, Translation
 from catena.tasks.translate.wishes import Wishes, read_wishes
+from catena.tasks.written import score_cell
 
 if TYPE_CHECKING:
     from catena.draw.picture import Picture
@@ -61,6 +62,7 @@ class TranslatePredictor(Predictor):
             "constraint",
             "beam_size",
             "length_penalty",
+            "max_length",
             "layer",
             "head",
             "word",
@@ -82,8 +84,15 @@ class TranslatePredictor(Predictor):
     def searching(self, asking: Asking) -> TranslatePredictor:
         """The same with another search."""
         self.check(asking)
-        config = self.config.model_copy(update={"search": self._search(asking)})
+        bound = self if asking.max_length is None else self._up_to(asking.max_length)
+        config = bound.config.model_copy(update={"search": bound._search(asking)})
         return TranslatePredictor(config, self.members, self.searcher.candidates)
+
+    def _up_to(self, max_length: int) -> TranslatePredictor:
+        """The same with translations of so many tokens at most, however long their sources are."""
+        writing = self.config.writing.model_copy(update={"extra": max_length})
+        changes = {"search": up_to(self.config.search, max_length), "writing": writing}
+        return TranslatePredictor(self.config.model_copy(update=changes), self.members, self.searcher.candidates)
 
     def together(self, others: Sequence[Predictor]) -> TranslatePredictor:
         """This model and others as an ensemble, whose probabilities are averaged at every step."""
@@ -100,6 +109,10 @@ class TranslatePredictor(Predictor):
                 )
             members += other.members
         return TranslatePredictor(self.config, members, self.searcher.candidates)
+
+    @property
+    def networks(self) -> list[torch.nn.Module]:
+        return [member.model for member in self.members]
 
     def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
         """Write the model for another program, with the tokenizer and the vocabulary beside it."""
@@ -146,7 +159,8 @@ class TranslatePredictor(Predictor):
             raise DataError(
                 "predict takes a list of texts, and one text was given: put it in a list, as in predict([text])"
             )
-        found = self._translations(items, self._search(asking), wishes, asking)
+        bound = self if asking.max_length is None else self._up_to(asking.max_length)
+        found = bound._translations(items, bound._search(asking), wishes, asking)
         cut = self.encoding.source.tokeniser.tokens
         return [
             Translated(text, tuple(cut(text)), tuple(listed), asking) for text, listed in zip(items, found, strict=True)
@@ -188,12 +202,14 @@ class TranslatePredictor(Predictor):
 
     def _translation(self, source: Coded, one: Hypothesis, seen: Looked | None, asking: Asking) -> Translation:
         tokens = self.encoding.tokens(one.ids, source.new)
-        log_probs = seen.log_probs if seen is not None and asking.scores else None
-        attention = seen.attention if seen is not None and asking.alignment else None
+        steps = len(tokens) + one.finished
+        log_probs = seen.log_probs[:steps] if seen is not None and asking.scores else None
+        attention = tuple(x[:, :steps] for x in seen.attention) if seen is not None and asking.alignment else None
         written = tokens
         if seen is not None and self.config.writing.unknown == "copy" and UNK_SYMBOL in tokens:
             written = _replaced(tokens, source, seen.attention)
-        return Translation(self.encoding.text(written), tuple(tokens), one.log_prob, one.score, log_probs, attention)
+        parts = one.log_prob, one.score, log_probs, attention, one.finished
+        return Translation(self.encoding.text(written), tuple(tokens), *parts)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -240,9 +256,12 @@ class TranslatePredictor(Predictor):
         usual = ("bleu", "bleu_lowercase", "chrf", "ter")
         names = tuple(dict.fromkeys((*named, *(usual if any(name in usual for name in named) else ()))))
         log_probs, tokens = self._likelihood(texts)
-        given = self.texts(texts.sources)
+        found = self._translations(texts.sources, self.config.search, [NOTHING] * len(texts), BEST)
+        given = [listed[0].text if listed else "" for listed in found]
         unknown = sum(int((member.code(text).ids == 1).sum()) for member in self.members[:1] for text in texts.sources)
         heading = f"{len(texts):,} pairs, {sum(tokens):,} target tokens; {unknown:,} source tokens that are not known"
+        if cut := sum(bool(listed) and not listed[0].finished for listed in found):
+            heading += f"; {cut:,} translations cut at the greatest length"
         likelihood = likelihood_scores(float(sum(log_probs)), sum(tokens)) if len(self.members) == 1 else {}
         return report_of(self.config.evaluation, names, texts.targets, given, likelihood, heading)
 
@@ -296,14 +315,24 @@ class TranslatePredictor(Predictor):
         if format == "jsonl":
             return json.dumps(prediction.as_json(), ensure_ascii=False)
         lines = []
-        for one in prediction.translations or (Translation("", (), 0.0, 0.0),):
+        for one in prediction.listed():
             fields = [" ".join(item.split("\t")), one.text]
             if prediction.asking.scores:
-                fields.append(f"{one.log_prob:.4f}")
+                fields.append(score_cell(one.log_prob))
             if prediction.asking.alignment:
                 fields.append(" ".join(f"{a}|{b}" for a, b in prediction.links(one)))
             lines.append("\t".join(fields))
         return "\n".join(lines)
+
+    def remarks(self, prediction: Translated) -> list[str]:
+        """That translations were cut, and at what length."""
+        writing, longest = self.config.writing, self.config.longest
+        own = (
+            f"the greatest length ({writing.ratio:g} tokens for each of the source and {writing.extra} more, at most "
+            f"{min(self.config.search.max_length, longest or self.config.search.max_length):,})"
+        )
+        words = cut_remark("translation", prediction.asking.max_length, own)
+        return [words] * sum(not one.finished for one in prediction.translations)
 
     def _drawn(self, item: str, asking: Asking) -> Translated:
         from dataclasses import replace

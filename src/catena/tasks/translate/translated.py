@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from catena.tasks.application import BEST, Asking
+from catena.tasks.written import NOT_KNOWN, score_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,11 +19,12 @@ class Translation:
 
     Args:
         tokens: as the model wrote them.
-        log_prob: log p(translation | source), its end included.
+        log_prob: log p(translation | source), with the factor of its end if it is finished.
         score: what the search ranked it by.
-        log_probs: of each token and of the end, if scores were asked for.
+        log_probs: of each token, and of the end if it is finished, if scores were asked for.
         attention: if alignments were asked for: for each layer that looks at the source, ``[head, t, s]``, the end of
-            the translation as last row and that of the source as last column.
+            the translation as last row if it is finished, and that of the source as last column.
+        finished: whether it came to its end; if not, it was cut at the greatest length.
     """
 
     text: str
@@ -31,6 +33,7 @@ class Translation:
     score: float
     log_probs: tuple[float, ...] | None = None
     attention: tuple[np.ndarray, ...] | None = None
+    finished: bool = True
 
     def __str__(self) -> str:
         return self.text
@@ -52,6 +55,10 @@ class Translation:
         return [(s, t) for t, s in enumerate(most) if s < weights.shape[1] - 1]
 
 
+BLANK = Translation("", (), NOT_KNOWN, NOT_KNOWN)
+"""What is written for a text without a token."""
+
+
 @dataclass(frozen=True, eq=False)
 class Translated:
     """The translations of a text, the best first; none for an empty text. Prints as the best one."""
@@ -71,12 +78,16 @@ class Translated:
     def as_json(self) -> dict[str, Any]:
         """Plain values: the source and its translations, with all that was asked for."""
         row: dict[str, Any] = {"source": self.text, "tokens": list(self.tokens)}
-        row["translations"] = [self._one(one) for one in self.translations]
+        row["translations"] = [self._one(one) for one in self.listed()]
         return row
 
+    def listed(self) -> tuple[Translation, ...]:
+        """What is written: the translations, or an empty one without a score."""
+        return self.translations or (BLANK,)
+
     def _one(self, one: Translation) -> dict[str, Any]:
-        row: dict[str, Any] = {"text": one.text, "tokens": list(one.tokens), "log_prob": round(one.log_prob, 6)}
-        row["score"] = round(one.score, 6)
+        row: dict[str, Any] = {"text": one.text, "tokens": list(one.tokens), "log_prob": score_value(one.log_prob)}
+        row |= {"score": score_value(one.score), "finished": one.finished}
         if one.log_probs is not None:
             row["log_probs"] = [round(x, 6) for x in one.log_probs]
         if one.attention is not None:

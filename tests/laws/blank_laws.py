@@ -1,0 +1,22 @@
+"""What every task writes for a blank item: one empty answer without a score, in any format."""
+
+from __future__ import annotations
+
+import json
+
+from catena.tasks.application import Asking, Predictor
+
+
+def blank_is_answered_by_nothing(model: Predictor, answers: str, score: str = "log_prob") -> None:
+    """The law, for a model whose JSON lists its answers under one name and scores each of them under another."""
+    (item,) = model.items_of_lines(iter(["  "]))
+    for asking in (Asking(scores=True), Asking(nbest=2, scores=True)):
+        prediction = model.predict([item], asking)[0]
+        assert str(prediction) == ""
+        assert not model.remarks(prediction)
+        for format in ("text", "tsv"):
+            assert not model.write(prediction, item, format).strip(), "blanks and tabs alone, and one line"
+        row = json.loads(model.write(prediction, item, "jsonl"))
+        (answer,) = row[answers]
+        assert answer[score] is None
+        assert not any(value for name, value in answer.items() if name != "finished")
