@@ -20,8 +20,8 @@ and the next word is foretold by a soft switch :math:`f_t` between the language 
 
 Kiddon, Zettlemoyer & Choi (2016), section 3, where κ = 1: the vector of a word is too short to ask for it with
 certainty where words are foretold by their own vectors, so κ is learnt here. With a reader, what a look at the words
-finds joins what the language model says and the input of the next step (:mod:`catena.seq2seq.checklist_reader`); that
-is ours, and so is a masked choice, where an item's weight itself is multiplied by :math:`1 - a` or :math:`a`.
+finds joins what the language model says, which the next step reads (:mod:`catena.seq2seq.checklist_reader`); that is
+ours, and so is a masked choice, where an item's weight itself is multiplied by :math:`1 - a` or :math:`a`.
 Probabilities may be mixed in place of vectors: :mod:`catena.seq2seq.checklist_mixture`.
 Whatever does not depend on the step is projected once; a step takes one product with the state and one with the agenda.
 Time O(t (d² + n d)) for n items, and O(t s d) more for a reader of s words.
@@ -96,8 +96,8 @@ class Step(NamedTuple):
     used: Float[Tensor, "b n"]
     ticked: Float[Tensor, "b n"]
     """a_t"""
-    context: Float[Tensor, "b c"]
-    """What this step found in the words; empty where there is no reader."""
+    said: Float[Tensor, "b e"]
+    """What the language model says, where the next step reads it; else empty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ class ChecklistModel(VectorDecoder):
         self.read = nn.Linear(e, (GATES + 1) * d)
         self.recur = nn.Linear(d, (GATES + 1) * d + 3 + (self.reader.d_query if self.reader else 0), bias=False)
         if self.reader is not None:
-            self.found = nn.Linear(self.reader.d_out, (GATES + 1) * d, bias=False)
+            self.feed = nn.Linear(e, (GATES + 1) * d, bias=False)
             self.say = nn.Linear(self.reader.d_out, e, bias=False)
         self.goal = nn.Linear(e, d, bias=False)
         self.first = nn.Linear(e, d)
@@ -216,8 +216,9 @@ class ChecklistModel(VectorDecoder):
     def started(self, agenda: Agenda) -> Step:
         """The state before anything is read, with nothing ticked off."""
         recurrent, _, _ = self._recurred(agenda.begin)
-        nothing, context = torch.zeros_like(agenda.closed), agenda.words.new_zeros(agenda.words.shape[::2])
-        return Step(agenda.begin, recurrent, agenda.ways, nothing, nothing, nothing, context)
+        nothing, fed = torch.zeros_like(agenda.closed), 0 if self.reader is None else self.settings.d_embedding
+        said = agenda.begin.new_zeros(len(agenda.begin), fed)
+        return Step(agenda.begin, recurrent, agenda.ways, nothing, nothing, nothing, said)
 
     def _recurred(self, h: Float[Tensor, "b d"]) -> tuple[Tensor, Tensor, Tensor]:
         """What a state says to the next step, to the switch and to the reader, in one product."""
@@ -228,7 +229,7 @@ class ChecklistModel(VectorDecoder):
         """One step. ``read`` is W x + b of all gates and the candidate."""
         d, sharpness = self.settings.d, self.settings.switch_sharpness
         if self.reader is not None:
-            read = read + self.found(before.context)
+            read = read + self.feed(before.said)
         gates = torch.sigmoid(read[:, : GATES * d] + before.recurrent[:, : GATES * d])
         reset, update, goal, item = gates.split(d, dim=1)
         left = 1 - before.ticked
@@ -240,10 +241,11 @@ class ChecklistModel(VectorDecoder):
         new, used = self._chosen(torch.bmm(agenda.keys, h[:, :, None])[:, :, 0], before.ticked, agenda.closed)
         switch = torch.softmax(sharpness * ways + agenda.ways, dim=1)
         ticked = torch.addcmul(before.ticked, switch[:, NEW : NEW + 1], new).clamp(max=1)
-        context = before.context
+        said = before.said
         if self.reader is not None:
-            context = self.reader.look(query, Words(agenda.words, agenda.word_keys, agenda.word_closed))
-        return Step(h, recurrent, switch, new, used, ticked, context)
+            found = self.reader.look(query, Words(agenda.words, agenda.word_keys, agenda.word_closed))
+            said = self.drop_output(torch.tanh(self.project(h) + self.say(found)))
+        return Step(h, recurrent, switch, new, used, ticked, said)
 
     def _chosen(
         self, scores: Float[Tensor, "b n"], ticked: Float[Tensor, "b n"], closed: Float[Tensor, "b n"]
@@ -261,22 +263,18 @@ class ChecklistModel(VectorDecoder):
         for t in range(before.shape[1]):
             state = self.step(read[:, t], state, agenda)
             steps.append(state)
-        h, context, switch, new, used, ticked = (
-            torch.stack([getattr(step, name) for step in steps], dim=1)
-            for name in ("h", "context", "switch", "new", "used", "ticked")
-        )
-        return self.said(h, context), Checked(switch, new, used, ticked)
+        all_steps = Step(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
+        return self.said(all_steps), Checked(all_steps.switch, all_steps.new, all_steps.used, all_steps.ticked)
 
-    def said(self, h: Float[Tensor, "*b d"], context: Float[Tensor, "*b c"]) -> Float[Tensor, "*b e"]:
+    def said(self, step: Step) -> Float[Tensor, "*b e"]:
         """What the language model says: P h, or with a reader tanh of it and of what was found in the words."""
-        own = self.project(h)
-        return own if self.reader is None else torch.tanh(own + self.say(context))
+        return self.drop_output(self.project(step.h)) if self.reader is None else step.said
 
     def mixed(
         self, said: Float[Tensor, "b t e"], checked: Checked, items: Float[Tensor, "b n e"]
     ) -> Float[Tensor, "b t e"]:
         """o: the vectors that foretell words."""
-        return self.drop_output(checked.switch[..., LM, None] * said + self.gain * (checked.share @ items))
+        return checked.switch[..., LM, None] * said + self.gain * (checked.share @ items)
 
     def hidden(self, memory: Memory, before: Int[Tensor, "b t"]) -> Float[Tensor, "b t e"]:
         said, checked = self.unrolled(memory, before)
@@ -315,7 +313,7 @@ class ChecklistModel(VectorDecoder):
         real: Bool[Tensor, "b t"],
     ) -> Float[Tensor, "b t"]:
         """log p of each target where probabilities are mixed; 0 where none is real."""
-        own = self.output.log_prob(self.drop_output(said)[real], targets[real])
+        own = self.output.log_prob(said[real], targets[real])
         own = own.new_zeros(targets.shape).masked_scatter(real, own)
         members = self.members(memory.source)[:, :, 1:]
         shares = word_shares(said, checked.share, memory.states, members)
@@ -410,7 +408,7 @@ class ChecklistStepper(Stepper[Row], Attentive[Row]):
 
     @torch.no_grad()
     def log_probs(self, state: Row) -> Float[Tensor, "n v"]:
-        said = self.model.said(state.step.h, state.step.context)
+        said = self.model.said(state.step)
         checked = checked_of(state.step)
         if self.model.settings.mixture == "vectors":
             return self.model.output.log_probs(self.model.mixed(said[:, None], checked, state.agenda.items)[:, 0])

@@ -1,9 +1,11 @@
 r"""How a checklist model may look back at the words of its goal and its items.
 
 The words are read from both ends. The state after each step looks at what was read, and what it finds joins what is
-said there and the input of the next step:
+said there, which the next step reads beside its word:
 
-.. math::  w_{tj} = \mathrm{softmax}_j(v \cdot \tanh(Q h_t + K m_j)) \qquad c_t = \sum_j w_{tj} m_j
+.. math::
+    w_{tj} = \mathrm{softmax}_j(v \cdot \tanh(Q h_t + K m_j)) \qquad c_t = \sum_j w_{tj} m_j \qquad
+    \tilde h_t = \tanh(P h_t + S c_t)
 
 The score of Bahdanau et al. 2015 in the order of Luong et al. 2015: a look before the step would not know the word that
 was written last. The agenda alone knows an item as the sum of its words, and so not their order.
