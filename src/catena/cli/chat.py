@@ -12,6 +12,7 @@ import tyro
 
 from catena.cli.flags import Machine, arg, parse_flags, take_keys
 from catena.cli.usage import UsageError
+from catena.cli.weights import WeightFlags
 from catena.config import Config, override, parse
 from catena.decoding.settings import SampleSettings, SearchSettings
 
@@ -30,7 +31,7 @@ class ChatConfig(Config):
 
 
 @dataclass(frozen=True)
-class ChatFlags(Machine):
+class ChatFlags(WeightFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN|FILE")]
     """The run folder of a model of conversation; or a file of conversations, such as lines of context<TAB>response,
     which is searched as it is, without training."""

@@ -27,6 +27,8 @@ class CompareFlags(AnswerFlags, Machine):
     """The labelled file that both are asked about."""
     metric: Annotated[str | None, arg("NAME", shown="(default: the task's own)")] = None
     """What they are compared by, such as accuracy, macro_f1 or perplexity."""
+    quantization: Annotated[Literal["int8"] | None, arg("int8")] = None
+    """Ask the second with weights of 8 bits: name one run twice to learn what they cost it."""
     samples: Annotated[int, arg("N", shown="(default: 10000)")] = 10_000
     """Samples that are drawn."""
     test: Annotated[Literal["bootstrap", "randomisation"], arg(shown="(default: bootstrap)")] = "bootstrap"
@@ -43,12 +45,13 @@ def run(argv: Sequence[str]) -> int:
     about = "Test whether one run is better than another: both are asked about the same labelled file."
     flags = parse_flags(CompareFlags, argv, "catena compare RUN_A RUN_B FILE", about)
 
-    from catena.cli.machine import open_model
+    from catena.cli.machine import open_quantized
     from catena.metrics.significance import approximate_randomisation, paired_bootstrap
     from catena.randomness import Randomness
 
     _same_task(flags.first, flags.second)
-    models = [open_model(folder, flags) for folder in (flags.first, flags.second)]
+    asked = ((flags.first, None), (flags.second, flags.quantization))
+    models = [open_quantized(folder, flags, quantization) for folder, quantization in asked]
     one, two = (model.answers(flags.file, flags.metric, check_target(model, flags.reading())) for model in models)
     if one.right != two.right:
         raise DataError(
@@ -66,7 +69,8 @@ def run(argv: Sequence[str]) -> int:
     if flags.format == "json":
         sys.stdout.write(json.dumps(dataclasses.asdict(found)) + "\n")
         return 0
-    sys.stdout.write(f"{found.sentence(str(flags.first), str(flags.second))}\n{found.signature}\n")
+    second = f"{flags.second} in {flags.quantization}" if flags.quantization else str(flags.second)
+    sys.stdout.write(f"{found.sentence(str(flags.first), second)}\n{found.signature}\n")
     return 0
 
 

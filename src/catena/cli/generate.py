@@ -13,6 +13,7 @@ import tyro
 
 from catena.cli.flags import Machine, arg, at_least, parse_flags, take_keys
 from catena.cli.usage import UsageError
+from catena.cli.weights import WeightFlags
 from catena.config import Config, override, parse
 from catena.decoding.settings import SampleSettings, SearchLimits, SearchSettings
 
@@ -34,7 +35,7 @@ class GenerateConfig(Config):
 
 
 @dataclass(frozen=True)
-class GenerateFlags(Machine):
+class GenerateFlags(WeightFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder of a language model."""
     prompts: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("PROMPTS…")] = ()

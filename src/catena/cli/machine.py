@@ -8,18 +8,24 @@ from typing import Any
 
 from catena.checkpoint import META
 from catena.cli.flags import Machine
+from catena.cli.weights import WeightFlags
 from catena.errors import CheckpointError
 
 
 def open_model(folder: Path, flags: Machine) -> Any:
     """The trained model of a run or checkpoint folder."""
+    return open_quantized(folder, flags, flags.quantization if isinstance(flags, WeightFlags) else None)
+
+
+def open_quantized(folder: Path, flags: Machine, quantization: str | None) -> Any:
+    """The same with weights of so many bits, whatever the flags say of them."""
     from catena.randomness import Randomness
     from catena.tasks.load import load
     from catena.tasks.machine import set_threads
 
     set_threads(flags.threads)
     Randomness(flags.seed).seed_torch("global")
-    return load(one_run(folder), flags.device)
+    return load(one_run(folder), flags.device, quantization)
 
 
 def open_together(folder: Path, others: Sequence[Path], flags: Machine) -> Any:

@@ -16,6 +16,7 @@ from catena.cli.flags import Machine, arg, parse_flags
 from catena.cli.predict import standard_input
 from catena.cli.reading import ReadingFlags
 from catena.cli.usage import UsageError
+from catena.cli.weights import WeightFlags
 from catena.cli.writing import check_writable, write_lines
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ScoreFlags(ReadingFlags, Machine):
+class ScoreFlags(ReadingFlags, WeightFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder of a language model."""
     file: Annotated[tyro.conf.Positional[str], arg("FILE")] = "-"

@@ -87,6 +87,10 @@ class LmPredictor(Predictor):
         self.model: Any = model.to(device).eval() if isinstance(model, torch.nn.Module) else model
 
     @property
+    def networks(self) -> list[torch.nn.Module]:
+        return [self.model] if isinstance(self.model, torch.nn.Module) else []
+
+    @property
     def stepper(self) -> LanguageModel[Any]:
         """The model as a stepper, for searches; a masked model is none."""
         if isinstance(self.model, MaskedLanguageModel):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from catena.data.vocabulary import UNK_SYMBOL
 from catena.errors import ConfigError
+from catena.kernels.int8_weight import Int8Weight
 from catena.seq2seq.base import EncoderDecoder
 from catena.seq2seq.transformer import Transformer
 from catena.tasks.translate.encoding import Encoding
@@ -18,6 +19,8 @@ def export_to(
 
     What is given to either is the tokens of a source and behind them the mark of the end.
     """
+    if any(isinstance(weight, Int8Weight) for weight in model.parameters()):
+        raise ConfigError("this model cannot be exported: its weights are held in 8 bits: load it without quantization")
     if to == "ctranslate2":
         from catena.export.ctranslate2 import Tokens, to_ctranslate2
 

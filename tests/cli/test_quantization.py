@@ -1,0 +1,115 @@
+"""``--quantization int8``: every task whose networks are held so answers nearly as before, and the others say no."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import catena
+from catena.cli.main import main
+from catena.errors import ConfigError
+from catena.kernels.int8_weight import Int8Weight
+from tests.cli.conftest import Catena
+from tests.tasks.translate.toy import sentences, write_files
+
+SMALL = ("--threads", "1", "--max-epochs", "1", "-q")
+WORDS = ("--tokenizer", "words", "--min-count", "1")
+NETWORK = ("--model.d", "16", "--n-heads", "2", "--n-encoder-layers", "1", "--n-decoder-layers", "1", "--d-feed", "16")
+
+
+def train(folder: Path, task: str, *words: object) -> Path:
+    assert main([str(word) for word in ("train", task, *words, *SMALL, "-o", folder / task)]) == 0
+    return folder / task
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files, and two small runs."""
+    folder = write_files(tmp_path_factory.mktemp("int8"))
+    sources = [source for source, _ in sentences()][:20]
+    (folder / "text.txt").write_text("the dog sat\na cat ran\n", encoding="utf-8")
+    (folder / "words.tsv").write_text(
+        "".join(f"{word}\t{' '.join(word)}\n" for text in sources for word in text.lower().split()), encoding="utf-8"
+    )
+    train(folder, "translate", folder / "dev.tsv", *WORDS, "--model", "transformer", *NETWORK, "--sentences", 1)
+    network = ("--model.network.d", 16, "--model.network.d_embedding", 8)
+    train(folder, "transduce", folder / "words.tsv", "--model", "seq2seq", *network, "--target-tokens", "symbols")
+    return folder
+
+
+@pytest.fixture
+def runs(folder: Path, language_model: Path) -> dict[str, Path]:
+    return {"translate": folder / "translate", "transduce": folder / "transduce", "lm": language_model}
+
+
+def answers(catena: Catena, *words: object) -> str:
+    said = catena(*words)
+    assert said.code == 0, said.err
+    return said.out
+
+
+@pytest.mark.parametrize(
+    ("verb", "task", "file"),
+    [
+        ("predict", "translate", "dev.en"),
+        ("evaluate", "translate", "dev.tsv"),
+        ("score", "lm", "text.txt"),
+        ("evaluate", "lm", "text.txt"),
+        ("predict", "transduce", "words.tsv"),
+        ("evaluate", "transduce", "words.tsv"),
+    ],
+)
+def test_it_answers_in_as_many_lines(
+    verb: str, task: str, file: str, folder: Path, runs: dict[str, Path], catena: Catena
+) -> None:
+    plain = answers(catena, verb, runs[task], folder / file)
+    small = answers(catena, verb, runs[task], folder / file, "--quantization", "int8")
+    assert len(small.splitlines()) == len(plain.splitlines())
+    if task != "transduce" and verb != "predict":
+        assert small != plain, "weights of 8 bits must be felt in a likelihood"
+
+
+@pytest.mark.parametrize("task", ["translate", "lm", "transduce"])
+def test_every_matrix_is_held_in_8_bits(task: str, runs: dict[str, Path]) -> None:
+    model = catena.load(runs[task], quantization="int8")
+    held = [p for network in model.networks for p in network.parameters() if p.dim() == 2]
+    assert held
+    assert all(isinstance(p, Int8Weight) for p in held)
+    assert model.predict(["the dog"])
+
+
+def test_a_run_is_compared_with_itself_in_8_bits(folder: Path, catena: Catena) -> None:
+    words = ("--metric", "perplexity", "--samples", "20", "--quantization", "int8")
+    run = folder / "translate"
+    said = answers(catena, "compare", run, run, folder / "dev.tsv", *words)
+    assert f"{run} in int8" in said
+    assert "-0.0000" not in said
+
+
+def test_text_is_generated_and_runs_write_together(folder: Path, runs: dict[str, Path], catena: Catena) -> None:
+    assert answers(catena, "generate", runs["lm"], "the dog", "--quantization", "int8").startswith("the dog")
+    run = runs["translate"]
+    lines = answers(catena, "predict", run, folder / "dev.en", "--ensemble", run, "--quantization", "int8")
+    assert len(lines.splitlines()) == 30
+
+
+def test_what_is_not_held_so_says_so(folder: Path, trained: Path, ngram_model: Path, catena: Catena) -> None:
+    for run, task in ((trained, "classify"), (ngram_model, "lm")):
+        said = catena("predict", run, folder / "text.txt", "--quantization", "int8")
+        assert said.code == 1
+        assert said.sentence.startswith(f"{run}, a model of the task {task}, is not held in 8 bits: networks of")
+    assert (
+        "--quantization is 'int4', and must be None or int8" in catena("predict", trained, "--quantization", "int4").err
+    )
+
+
+def test_other_numbers_of_bits_are_refused_in_python(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="quantization must be 'int8', or None for single precision, and is 'int4'"):
+        catena.load(folder / "translate", quantization="int4")
+
+
+def test_a_model_in_8_bits_is_not_exported(folder: Path, tmp_path: Path) -> None:
+    model = catena.load(folder / "translate", quantization="int8")
+    with pytest.raises(ConfigError, match="its weights are held in 8 bits: load it without quantization"):
+        model.export("onnx", tmp_path / "out")
