@@ -7,10 +7,13 @@ import json
 from catena.tasks.application import Asking, Predictor
 
 
-def blank_is_answered_by_nothing(model: Predictor, answers: str, score: str = "log_prob") -> None:
-    """The law, for a model whose JSON lists its answers under one name and scores each of them under another."""
+def blank_is_answered_by_nothing(
+    model: Predictor, answers: str, score: str = "log_prob", several: bool = False
+) -> None:
+    """The law, for a model whose JSON lists its answers under one name, or only where there are ``several``, and scores
+    each of them under another."""
     (item,) = model.items_of_lines(iter(["  "]))
-    for asking in (Asking(scores=True), Asking(nbest=2, scores=True)):
+    for asking in (Asking(scores=True), Asking(nbest=2, scores=True))[several:]:
         prediction = model.predict([item], asking)[0]
         assert str(prediction) == ""
         assert not model.remarks(prediction)

@@ -19,6 +19,7 @@ from catena.tasks.application import Asking, Reading
 from catena.tasks.tag import predictor as module
 from catena.tasks.tag.predictor import TagPredictor
 from catena.tasks.words.sentences import Sentence
+from tests.laws.blank_laws import blank_is_answered_by_nothing
 from tests.tasks.tag.helpers import SENTENCES, config, trained, write
 from tests.tasks.tag.test_dataset import CONLLU
 
@@ -215,6 +216,13 @@ def test_lines_json_and_colours(tagger: TagPredictor) -> None:
     assert tagger.write(plain, text, "tsv").split("\t")[0] == " ".join(found.tags)
     assert tagger.write(plain, text, "text") == f"she saw [Bob]PER in [Paris]LOC\t{found.log_prob:.6f}"
     assert tagger.write(replace(plain, log_prob=None), text, "text") == "she saw [Bob]PER in [Paris]LOC"
+    (blank,) = tagger.predict([" "], Asking(scores=True, confidence=True))
+    assert json.loads(tagger.write(blank, " ", "jsonl")) == {
+        "words": [], "tags": [], "spans": [], "probabilities": [], "log_prob": None
+    }  # fmt: skip
+    assert tagger.write(blank, " ", "tsv") == "\t\t\t"
+    assert tagger.write(blank, " ", "conll") == ""
+    blank_is_answered_by_nothing(tagger, "answers", several=True)
     coloured = tagger.write(plain, text, "colour")
     assert "\x1b[" in coloured
     assert "saw" in coloured

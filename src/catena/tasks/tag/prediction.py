@@ -11,7 +11,9 @@ from typing import Any
 from catena.data.examples import Columns, ConlluRow, ConlluSentence
 from catena.data.readers.conllu import to_text
 from catena.data.schemes import OUTSIDE
+from catena.tasks.application import BEST, Asking
 from catena.tasks.tag.dataset import Tagged
+from catena.tasks.written import score_value
 
 COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
 """Codes of a terminal's colours; each kind of span or tag has one."""
@@ -52,6 +54,7 @@ class TagPrediction:
     log_prob: float | None = None
     probabilities: tuple[float, ...] | None = None
     answers: tuple[TagAnswer, ...] = ()
+    asking: Asking = BEST
 
     def __str__(self) -> str:
         return marked(self.words, self.tags, self.spans)
@@ -104,7 +107,7 @@ def as_columns(prediction: TagPrediction, item: Any, column: str) -> str:
     CoNLL-U stays CoNLL-U, with the tags in their ``column``.
     """
     example = item.example if isinstance(item, Tagged) else None
-    if not prediction.answers:
+    if not prediction.answers or not prediction.words:
         return _block(prediction.words, prediction.tags, prediction.probabilities, example, column, ())
     blocks = []
     for rank, answer in enumerate(prediction.answers, start=1):
@@ -159,14 +162,15 @@ def _conllu(
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def as_json(prediction: TagPrediction) -> str:
+def as_json(prediction: TagPrediction, spans: bool) -> str:
+    """One line; with a list of spans, which may be empty, where the tags of the model mark ``spans``."""
     row: dict[str, Any] = {"words": list(prediction.words), "tags": list(prediction.tags)}
-    if prediction.spans:
+    if spans:
         row["spans"] = [_span(span) for span in prediction.spans]
     if prediction.probabilities is not None:
         row["probabilities"] = [round(p, 6) for p in prediction.probabilities]
-    if prediction.log_prob is not None:
-        row["log_prob"] = round(prediction.log_prob, 6)
+    if prediction.log_prob is not None or prediction.asking.scores:
+        row["log_prob"] = score_value(prediction.log_prob)
     if prediction.answers:
         row["answers"] = [_answer(answer) for answer in prediction.answers]
     return json.dumps(row, ensure_ascii=False)
@@ -175,7 +179,7 @@ def as_json(prediction: TagPrediction) -> str:
 def _answer(answer: TagAnswer) -> dict[str, Any]:
     row: dict[str, Any] = {
         "tags": list(answer.tags),
-        "log_prob": None if answer.log_prob is None else round(answer.log_prob, 6),
+        "log_prob": score_value(answer.log_prob),
     }
     if answer.probabilities is not None:
         row["probabilities"] = [round(p, 6) for p in answer.probabilities]
@@ -197,11 +201,11 @@ def as_line(prediction: TagPrediction) -> str:
         fields = [" ".join(answer.tags)]
         if answer.probabilities is not None:
             fields.append(" ".join(f"{p:.4f}" for p in answer.probabilities))
-        if answer.log_prob is not None or prediction.answers:
+        if answer.log_prob is not None or prediction.answers or prediction.asking.scores:
             fields.append(_number(answer.log_prob))
         lines.append("\t".join([*fields, " ".join(prediction.words)]))
     return "\n".join(lines)
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{0.0 if math.isclose(value, 0, abs_tol=5e-7) else value:.6f}"
+    return "" if value is None else f"{0.0 if math.isclose(value, 0, abs_tol=5e-7) else value:.6f}"

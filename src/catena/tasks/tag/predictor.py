@@ -107,7 +107,7 @@ class TagPredictor(Predictor):
         draws: Randomness,
         number: int,
     ) -> list[TagPrediction]:
-        found = [TagPrediction((), ()) for _ in block]
+        found = [_nothing(asking) for _ in block]
         filled = [i for i, sentence in enumerate(block) if len(sentence)]
         for part in plan_of([len(block[i]) for i in filled], self.config.evaluation.tokens_at_once):
             rows = [filled[i] for i in part]
@@ -141,7 +141,9 @@ class TagPredictor(Predictor):
             first = some[0]
             further = tuple(some) if several else ()
             made.append(
-                TagPrediction(sentence.words, first.tags, first.spans, first.log_prob, first.probabilities, further)
+                TagPrediction(
+                    sentence.words, first.tags, first.spans, first.log_prob, first.probabilities, further, asking
+                )
             )
         return made
 
@@ -297,7 +299,7 @@ class TagPredictor(Predictor):
         if format == "conll":
             return as_columns(prediction, item, self._column)
         if format == "jsonl":
-            return as_json(prediction)
+            return as_json(prediction, self.tagging.own is not None)
         if format == "tsv":
             return as_line(prediction)
         if format == "colour":
@@ -332,6 +334,13 @@ class TagPredictor(Predictor):
         distribution = self.scorer.distribution([sentence])
         n = min(len(sentence), DRAWN)
         return list(sentence.words[:n]), distribution.best()[0][:n], distribution.tag_probabilities()[0][:n]
+
+
+def _nothing(asking: Asking) -> TagPrediction:
+    """The prediction for a sentence without a word."""
+    empty = TagAnswer((), probabilities=() if asking.confidence else None)
+    several = asking.nbest > 1 or asking.samples > 0
+    return TagPrediction((), (), probabilities=empty.probabilities, answers=(empty,) * several, asking=asking)
 
 
 def read_as(data: TagData, reading: Reading, format: str | None) -> TagData:

@@ -95,6 +95,9 @@ def test_a_text_without_words_has_an_empty_parse(predictor: DependencyPredictor)
     empty, full = predictor.predict(["", "we see"], Asking(confidence=True))
     assert (empty.heads, empty.words) == ((), ())
     assert predictor.write(empty, "", "conllu") == ""
+    for items in ([""], ["", "we see"]):
+        found = predictor.predict(items, Asking(scores=True))[0]
+        assert json.loads(predictor.write(found, "", "jsonl")) == {"words": [], "heads": [], "relations": []}
     assert full.heads == (2, 0)
     assert predictor.predict([""], Asking(nbest=2))[0].heads == ()
     with pytest.raises(DataError, match="no tree to draw"):

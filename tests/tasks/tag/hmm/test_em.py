@@ -56,6 +56,14 @@ def test_smoothing_is_added_to_every_count() -> None:
     assert np.exp(tables.emissions[1]).tolist() == pytest.approx([0.5 / 3.5, 2.5 / 3.5, 0.5 / 3.5])
 
 
+def test_what_is_counted_at_once_is_told_from_what_is_learnt_step_by_step() -> None:
+    counted = learner([[0, 1], [1]], [[0, 1], [1]], 2, 2)
+    assert counted.counts
+    assert counted.step()
+    assert not counted.step()
+    assert not learner([[0, 1], [1]], [[0, -1], [1]], 2, 2).counts
+
+
 @pytest.mark.parametrize("known", [0.0, 0.4])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_the_likelihood_never_goes_down_and_is_the_sum_over_all_tags(known: float, smoothing: float) -> None:

@@ -89,8 +89,9 @@ def _rows(sentence: ConlluSentence, parse: Parse) -> Iterator[ConlluRow]:
 
 
 def to_json(prediction: Prediction) -> str:
-    """One line: the words, and of the first parse or of all that were asked for, heads and relations."""
-    parses = [_as_dict(parse) for parse in prediction.parses]
+    """One line: the words, and of the first parse or of all that were asked for, heads and relations; of a sentence
+    without words, an empty one without a probability."""
+    parses = [_as_dict(parse) for parse in prediction.parses or (prediction.best,)]
     row: dict[str, object] = {"words": list(prediction.words)}
     if len(parses) == 1 and not prediction.drawn:
         row.update(parses[0])

@@ -85,6 +85,8 @@ class _Fit:
         self.metric = settings.metric or candidate.metric
         self.state = TrainingState()
         self.steps = min((n for n in (settings.max_steps, settings.max_epochs) if n is not None), default=None)
+        if candidate.learner.counts:
+            self.steps = None
         self.began = time.monotonic()
         self.scored_step = self.saved_step = -1
 

@@ -31,6 +31,11 @@ KINDS = {"crf": CRF, "softmax": SOFTMAX, "memm": MEMM, "perceptron": PERCEPTRON,
 class Learner(ABC):
     """Something that learns step by step."""
 
+    @property
+    def counts(self) -> bool:
+        """Whether all is counted at once, so that there is nothing to do step by step."""
+        return False
+
     @abstractmethod
     def step(self) -> bool:
         """Take a step. False: there is nothing more to gain, and nothing has changed."""

@@ -120,9 +120,13 @@ class EmLearner(Learner):
             np.add.at(part(counts), self.tags[places][known[places]], 1.0)
         return counts
 
+    @property
+    def counts(self) -> bool:
+        return bool(self.tags.min(initial=0) >= 0)
+
     def step(self) -> bool:
         before, settings = self.log_likelihood, self.settings
-        if self.rounds > 0 and self.tags.min(initial=0) >= 0:
+        if self.rounds > 0 and self.counts:
             return False  # all is known, and has been counted
         vector = self.tables.vector()
         summed = expectations(self.data, self.tags, self.layout, vector, "crf", self._shards, held=True)
