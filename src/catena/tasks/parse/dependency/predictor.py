@@ -151,7 +151,7 @@ class DependencyPredictor(ParsePredictor):
                     f"({'projective' if self.settings.trees == 'projective' else 'any'} trees"
                     f"{' with one root' if self.settings.single_root else ''}): take some of it back"
                 )
-            parses = parses if sentences[i].words else ()  # no words are no sure tree
+            parses = parses if sentences[i].words else []  # no words are no sure tree
             found.append(Prediction(sentences[i], tuple(parses), drawn=asking.samples > 0))
         return found
 
