@@ -1,4 +1,5 @@
-"""Pairs of texts: whether they are sentences, and where two files that should match line by line come apart.
+"""Pairs of texts: whether they are sentences, which first lines are none, and where two files that should match line by
+line come apart.
 
 Lines that belong together are of like length. If the longer file has d lines too many, which stand together after line
 p, then its lines behind them belong to those d lines before: the p that leaves the lengths most alike is the likely
@@ -7,7 +8,7 @@ place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -18,9 +19,29 @@ from catena.data.files import open_text
 
 SENTENCE = 3.0
 """Words of a text, on average, from which on pairs are sentences rather than words."""
+HEADERS = (
+    ("source", "target"), ("src", "tgt"), ("src", "trg"), ("input", "output"), ("text", "summary"),
+    ("word", "pronunciation"),
+)  # fmt: skip
+"""Names of columns that a first line may hold in place of a pair; either side may come first."""
 SAMPLE = 500
 """Lines that are looked at."""
 _NO_BLANKS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
+
+
+def names_columns(fields: Sequence[str]) -> bool:
+    """Whether the fields of a first line are the names of the columns."""
+    names = tuple(field.strip().casefold() for field in fields)
+    return any(names in (pair, pair[::-1]) for pair in HEADERS)
+
+
+def sources_of_lines(lines: Iterable[str], swap: bool = False) -> Iterator[str]:
+    """The sources of lines: each line, or of one with a tab what stands before it, behind it if columns are swapped. A
+    first line that names the columns is none."""
+    for number, line in enumerate(lines):
+        fields = line.split("\t")
+        if number or not names_columns(fields):
+            yield fields[-1 if swap else 0]
 
 
 def are_sentences(path: Path, encoding: str | None = None) -> bool:

@@ -153,6 +153,7 @@ class TestLearnt:
         assert len(list(learnt.predict_stream(iter(items)))) == 3
         blank, soup = learnt.items_of_lines(iter(["", "Soup\trice"]))
         assert soup.items == ("rice",)
+        assert [item.goal for item in learnt.items_of_lines(iter(["Title\tIngredients", "Soup\trice"]))] == ["Soup"]
         assert [bool(str(found)) for found in learnt.predict([blank, soup, blank])] == [False, True, False]
         assert learnt.write(learnt.predict([blank])[0], blank, "text") == "", "an answer for every line"
         blank_is_answered_by_nothing(learnt, "texts")

@@ -219,6 +219,8 @@ def test_inputs_of_files_and_lines(runs: dict[str, Path], tmp_path: Path) -> Non
     path = tmp_path / "asked"
     path.write_text("a __eot__ b\tignored\n\nc\n", encoding="utf-8")
     assert list(model.read_inputs(path)) == ["a __eot__ b", "", "c"]
+    assert list(model.items_of_lines(iter(["Context\tResponse", "a\tb", "context"]))) == ["a", "context"]
+    assert list(model.items_of_lines(iter(["context", "a"]))) == ["context", "a"], "a word that is no header"
     path.write_text(json.dumps({"turns": ["a", "b", "c"]}) + "\n", encoding="utf-8")
     for reading in (Reading(), Reading(format="turns")):
         assert [e.context for e in model.read_inputs(path, reading)] == [("a",), ("a", "b")]

@@ -174,6 +174,11 @@ def test_an_edit_model_writes_for_2000_characters_and_unknown_ones(words: Path, 
 
 def test_lines_with_a_tab_are_read_up_to_it(joint: TransducePredictor, words: Path, tmp_path: Path) -> None:
     assert list(joint.items_of_lines(iter(["shat\tS A T", "moo"]))) == ["shat", "moo"]
+    named = tmp_path / "named.tsv"
+    named.write_text("word\tpronunciation\nshat\tS A T\nmoo\tM U\n", encoding="utf-8")
+    for reading in (Reading(), Reading(format="parallel")):
+        assert list(joint.read_inputs(named, reading)) == ["shat", "moo"], "a first line may name the columns"
+    assert len(joint.words(named)) == 2
     sources = [line.split("\t")[0] for line in words.read_text().splitlines()]
     assert list(joint.read_inputs(words)) == sources
     assert list(joint.read_inputs(words, Reading(format="parallel"))) == sources

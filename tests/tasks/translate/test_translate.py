@@ -473,6 +473,10 @@ def test_inputs_are_lines_or_the_sources_of_pairs(model: TranslatePredictor, fil
     swapped = model.config.data.model_copy(update={"swap": True})
     other = TranslatePredictor(model.config.model_copy(update={"data": swapped}), model.members)
     assert list(other.items_of_lines(iter(["a\tb", "c"]))) == ["b", "c"]
+    named = files / "named.tsv"
+    named.write_text("Source\tTarget\na\tb\nsource\ttarget\n", encoding="utf-8")
+    for reading in (Reading(), Reading(format="parallel")):
+        assert list(model.read_inputs(named, reading)) == ["a", "source"], "a first line may name the columns"
 
 
 def test_formats_follow_what_is_asked(model: TranslatePredictor) -> None:

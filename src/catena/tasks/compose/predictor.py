@@ -24,7 +24,7 @@ from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predicto
 from catena.tasks.compose.encoding import ComposeEncoding, load_encoding
 from catena.tasks.compose.model import build_model, nats, perplexity_of, write
 from catena.tasks.compose.naming import words_of
-from catena.tasks.compose.reading import Composition, of_line, read
+from catena.tasks.compose.reading import Composition, names_columns, of_line, read
 from catena.tasks.compose.scoring import WRITTEN, measure_of, report_of
 from catena.tasks.compose.settings import ComposeConfig, ComposeData
 from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
@@ -100,7 +100,10 @@ class ComposePredictor(Predictor):
         return read(path, self._data(reading), with_text=False)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Composition]:
-        return (of_line(line, self.config.data, number) for number, line in enumerate(lines, start=1))
+        """Each line is a goal with its items. A first line that names the columns is none."""
+        for number, line in enumerate(lines, start=1):
+            if number > 1 or not names_columns(line):
+                yield of_line(line, self.config.data, number)
 
     def _data(self, reading: Reading) -> ComposeData:
         values = {**self.config.data.model_dump(), "format": reading.format or "auto"}

@@ -44,7 +44,7 @@ def read(path: Path, data: ComposeData, with_text: bool = True) -> Iterator[Comp
                 yield Composition("", (), "", place)
             elif format == "jsonl":
                 yield _of_object(line, place, data, with_text)
-            elif number > 1 or not _names_columns(line):
+            elif number > 1 or not names_columns(line):
                 yield of_fields(line, place, with_text)
 
 
@@ -74,7 +74,7 @@ def _items(parts: list[str]) -> tuple[str, ...]:
     return tuple(item for part in parts if (item := " ".join(part.split())))
 
 
-def _names_columns(line: str) -> bool:
+def names_columns(line: str) -> bool:
     """Whether a first line holds the names of the columns."""
     fields = [field.strip().casefold() for field in line.split("\t")]
     return len(fields) in (2, 3) and all(

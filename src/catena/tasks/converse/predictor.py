@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from catena.data.dialogue import Exchange
 from catena.data.examples import Place
 from catena.data.files import open_text
-from catena.data.readers.dialogue import read, turns_of
+from catena.data.readers.dialogue import CONTEXT_COLUMNS, read, turns_of
 from catena.data.reading import Tally
 from catena.errors import DataError, FormatError
 from catena.metrics.ranking import Standing
@@ -92,8 +92,12 @@ class ConversePredictor(Predictor):
             yield from self.items_of_lines(line for _, line in lines)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
-        """Each line is a context; of a line with a tab, what stands before it."""
-        return (line.split("\t")[0] for line in lines)
+        """Each line is a context; of a line with a tab, what stands before it. A first line that names the columns is
+        none."""
+        for number, line in enumerate(lines):
+            context, tab, _ = line.partition("\t")
+            if number or not (tab and context.strip().lower() in CONTEXT_COLUMNS):
+                yield context
 
     def _format(self, path: Path, data: ConverseData) -> tuple[str, str | None]:
         return format_of(path, data)[0], data.encoding

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from catena.data.examples import ParallelText
 from catena.data.files import bad_line, open_text
+from catena.data.pairing import names_columns
 from catena.data.readers.table import FORMATS
 from catena.data.reading import Tally
 from catena.data.recognise import UNKNOWN, recognise
@@ -125,13 +126,15 @@ def _has_two_fields(path: Path, data: TransduceData) -> bool:
 
 
 def read_pairs(path: Path, data: TransduceData, format: str) -> Iterator[ParallelText]:
-    """The pairs of a file, the columns as the settings have them."""
+    """The pairs of a file, the columns as the settings have them. A first line that names the columns is none."""
     reader = FORMATS[format]
     if reader.example is not ParallelText:
         raise FormatError(
             f"data.format = {format!r} has no pairs of strings: choose parallel (source<TAB>target) or dictionary"
         )
     for pair in reader.read(path, encoding=data.encoding):
+        if pair.place.line == 1 and names_columns((pair.source, pair.target)):
+            continue
         yield ParallelText(pair.target, pair.source, pair.place) if data.swap else pair
 
 

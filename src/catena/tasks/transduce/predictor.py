@@ -14,6 +14,7 @@ import torch
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.files import open_text
+from catena.data.pairing import sources_of_lines
 from catena.data.reading import Tally
 from catena.errors import CheckpointError, DataError
 from catena.metrics.text import width
@@ -145,9 +146,9 @@ class TransducePredictor(Predictor):
             yield from self.items_of_lines(line for _, line in lines)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
-        """Each line is a source; of a line with a tab, what stands before it (behind it, if columns are swapped)."""
-        place = -1 if self.config.data.swap else 0
-        return (line.split("\t")[place] if "\t" in line else line for line in lines)
+        """Each line is a source; of a line with a tab, what stands before it (behind it, if columns are swapped). A
+        first line that names the columns is none."""
+        return sources_of_lines(lines, self.config.data.swap)
 
     def _data(self, reading: Reading) -> TransduceData:
         given = {key: value for key, value in (("format", reading.format), ("encoding", reading.encoding)) if value}

@@ -16,6 +16,7 @@ import numpy as np
 from catena.data.corpus import Corpus, CorpusBuilder
 from catena.data.examples import ParallelText
 from catena.data.files import open_text
+from catena.data.pairing import names_columns
 from catena.data.readers.parallel import read
 from catena.data.reading import Tally
 from catena.data.recognise import UNKNOWN, recognise
@@ -28,8 +29,6 @@ from catena.tasks.translate.encoding import SPECIALS, Coded, Encoding, Side
 from catena.tasks.translate.settings import SameTokens, TranslateConfig, TranslateData
 
 TRAINED = ("bpe", "unigram")
-HEADERS = (("source", "target"), ("src", "tgt"), ("src", "trg"), ("input", "output"), ("text", "summary"))
-"""Names of columns that a first line may hold in place of a pair; either side may come first."""
 """Tokenisers that are learnt from text."""
 
 
@@ -117,15 +116,9 @@ def read_pairs(files: Sequence[tuple[str, str | None]], data: TranslateData) -> 
         if second is None:
             check_pairs(Path(first), data)
         for pair in read(first, second, encoding=data.encoding):
-            if second is None and pair.place.line == 1 and _names_columns(pair):
+            if second is None and pair.place.line == 1 and names_columns((pair.source, pair.target)):
                 continue
             yield ParallelText(pair.target, pair.source, pair.place) if data.swap else pair
-
-
-def _names_columns(pair: ParallelText) -> bool:
-    """Whether a first line holds the names of the columns."""
-    names = tuple(side.strip().casefold() for side in (pair.source, pair.target))
-    return any(names in (pair_of, pair_of[::-1]) for pair_of in HEADERS)
 
 
 def check_pairs(path: Path, data: TranslateData) -> None:

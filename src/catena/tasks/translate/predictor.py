@@ -15,6 +15,7 @@ from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.corpus import CorpusBuilder
 from catena.data.files import open_text
+from catena.data.pairing import sources_of_lines
 from catena.data.vocabulary import UNK_SYMBOL
 from catena.decoding.hypothesis import Hypothesis
 from catena.decoding.settings import GreedySettings, RankingSettings, SearchLimits
@@ -223,9 +224,9 @@ class TranslatePredictor(Predictor):
             yield from self.items_of_lines(line for _, line in lines)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
-        """Each line is a source; of a line with a tab, what stands before it (behind it, if columns are swapped)."""
-        place = -1 if self.config.data.swap else 0
-        return (line.split("\t")[place] if "\t" in line else line for line in lines)
+        """Each line is a source; of a line with a tab, what stands before it (behind it, if columns are swapped). A
+        first line that names the columns is none."""
+        return sources_of_lines(lines, self.config.data.swap)
 
     def _data(self, reading: Reading) -> TranslateData:
         given = {key: value for key, value in (("format", reading.format), ("encoding", reading.encoding)) if value}
