@@ -30,12 +30,21 @@ def chi_square_limit(degrees: int) -> float:
     return degrees * (1 - 2 / (9 * degrees) + 3.72 * (2 / (9 * degrees)) ** 0.5) ** 3
 
 
+def kept(
+    ids: list[int] | np.ndarray, keep: np.ndarray, pieces: list[tuple[int, int, int]] | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The words, the lines and the spans of pieces, each from where to where, and in which line it begins."""
+    lows, highs, first_lines = np.array(pieces or [(0, len(ids), 0)]).T.copy()
+    words, lines, spans = (np.zeros(len(ids), np.int32) for _ in range(3))
+    n = kept_words(np.array(ids, np.int32), lows, highs, first_lines, keep, SEED, words, lines, spans)
+    return words[:n], lines[:n], spans[:n]
+
+
 def drawn_windows(ids: list[int], window: int, dynamic: bool = True, positions: int = 0) -> list[list[int]]:
-    words, lines = np.zeros(len(ids), np.int32), np.zeros(len(ids), np.int32)
-    keep = np.full(max(ids) + 1, ALWAYS, np.uint64)
-    n = kept_words(np.array(ids, np.int32), keep, 0, SEED, words, lines)
+    words, _, spans = kept(ids, np.full(max(ids) + 1, ALWAYS, np.uint64))
+    n = len(words)
     first, context = np.zeros(n + 1, np.int64), np.zeros(2 * window * n + 1, np.int32)
-    windows(words, lines, n, window, dynamic, positions, SEED, first, context)
+    windows(words, spans, n, window, dynamic, positions, SEED, first, context)
     return [context[first[i] : first[i + 1]].tolist() for i in range(n)]
 
 
@@ -44,9 +53,7 @@ def test_subsampling_keeps_each_word_as_often_as_its_formula_says() -> None:
     keep = np.array([round(share * 2**32) for share in shares], np.uint64)
     n = 40_000
     ids = np.repeat(np.arange(4, dtype=np.int32), n)
-    words, lines = np.zeros(4 * n, np.int32), np.zeros(4 * n, np.int32)
-    kept = kept_words(ids, keep, 0, SEED, words, lines)
-    counts = np.bincount(words[:kept], minlength=4)
+    counts = np.bincount(kept(ids, keep)[0], minlength=4)
     assert counts[3] == n
     seen = [x for c in counts[:3] for x in (c, n - c)]
     expected = [x for share in shares[:3] for x in (n * share, n * (1 - share))]
@@ -55,11 +62,18 @@ def test_subsampling_keeps_each_word_as_often_as_its_formula_says() -> None:
 
 def test_lines_are_numbered_and_rare_words_leave_no_gap() -> None:
     keep = np.array([ALWAYS, 0, ALWAYS], np.uint64)
-    words, lines = np.zeros(9, np.int32), np.zeros(9, np.int32)
-    ids = np.array([0, 1, 2, LINE_END, LINE_END, 2, 1, LINE_END, 0], np.int32)
-    assert kept_words(ids, keep, 7, SEED, words, lines) == 4
-    assert words[:4].tolist() == [0, 2, 2, 0]
-    assert lines[:4].tolist() == [7, 7, 9, 10]
+    ids = [0, 1, 2, LINE_END, LINE_END, 2, 1, LINE_END, 0]
+    words, lines, _ = kept(ids, keep, [(0, 9, 7)])
+    assert words.tolist() == [0, 2, 2, 0]
+    assert lines.tolist() == [7, 7, 9, 10]
+
+
+def test_pieces_are_taken_in_the_order_given_and_no_span_reaches_from_one_into_the_next() -> None:
+    ids = [0, 1, 2, LINE_END, 3, 4]
+    words, lines, spans = kept(ids, np.full(5, ALWAYS, np.uint64), [(1, 6, 8), (0, 1, 8)])
+    assert words.tolist() == [1, 2, 3, 4, 0]
+    assert lines.tolist() == [8, 8, 9, 9, 8]
+    assert [spans.tolist().index(span) for span in spans.tolist()] == [0, 0, 2, 2, 4]
 
 
 def test_the_reach_of_a_dynamic_window_is_uniform() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from catena.vectors import model as models
 from catena.vectors.corpus import corpus_of_sentences
-from catena.vectors.learning import Block, Learner, block_size, keep_thresholds, noise_shares, tree_paths
+from catena.vectors.learning import Block, Learner, block_size, keep_thresholds, noise_shares, piece_size, tree_paths
 from catena.vectors.model import new_model
 from catena.vectors.settings import (
     BagModel,
@@ -47,7 +47,7 @@ def examples_of(settings: VectorSettings) -> list[tuple[list[str | int], str]]:
             seen.append(([name(row) for row in rows], model.words[int(targets[i])]))
 
     learner.step = write_down
-    learner.learn(Block(np.asarray(corpus.ids), 0, 1, 0.1))
+    learner.learn(Block.whole(np.asarray(corpus.ids), 1, 0.1))
     return seen
 
 
@@ -122,13 +122,20 @@ def test_blocks_shrink_where_much_is_drawn() -> None:
     assert block_size(small, 20_000) == 100
 
 
+def test_pieces_are_small_and_not_too_many() -> None:
+    assert piece_size(10**6, 8192) == 64
+    assert piece_size(10**6, 50) == 50
+    assert piece_size(10**9, 8192) == 10**9 // 2**19
+    assert piece_size(10**11, 8192) == 8192
+
+
 def test_the_same_block_draws_the_same_and_another_seed_does_not() -> None:
     settings = VectorSettings(model=SkipGramModel(d=8), **PLAIN)
     corpus = corpus_of_sentences(SENTENCES * 20, settings.words, settings.phrases)
     results = []
     for seed in (5, 5, 6):
         model = new_model(settings, corpus.words, corpus.lines)
-        Learner(model).learn(Block(np.asarray(corpus.ids), 0, seed, 0.1))
+        Learner(model).learn(Block.whole(np.asarray(corpus.ids), seed, 0.1))
         results.append(model.inputs.copy())
     assert (results[0] == results[1]).all()
     assert (results[0] != results[2]).any()

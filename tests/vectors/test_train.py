@@ -215,11 +215,9 @@ def test_positions_and_ngrams_have_limits() -> None:
         SubwordSettings(shortest=6, longest=3)
 
 
-def test_each_epoch_takes_every_block_once_in_an_order_of_its_own() -> None:
-    corpus = corpus_of_sentences(two_topics(3000), WordSettings(min_count=1), PhraseSettings())
-    settings = settings_of(epochs=3)
-    trainer = Trainer(new_model(settings, corpus.words, corpus.lines), corpus)
-    n, blocks = trainer.blocks.n, []
+def blocks_of(trainer: Trainer) -> list[Block]:
+    """The blocks of a training, in the order in which they are learnt; nothing is."""
+    blocks = []
 
     def learn(block: Block) -> np.ndarray:
         blocks.append(block)
@@ -228,19 +226,48 @@ def test_each_epoch_takes_every_block_once_in_an_order_of_its_own() -> None:
     trainer.learner.learn = learn  # type: ignore[method-assign]
     for _ in trainer.run():
         pass
-    orders = [[block.line for block in blocks[i : i + n]] for i in range(0, 3 * n, n)]
-    assert n > 50
-    assert all(sorted(lines) == trainer.blocks.lines[:-1].tolist() for lines in orders)
+    return blocks
+
+
+def test_each_epoch_takes_every_piece_once_in_an_order_of_its_own() -> None:
+    corpus = corpus_of_sentences(two_topics(8000), WordSettings(min_count=1), PhraseSettings())
+    settings = settings_of(epochs=3)
+    trainer = Trainer(new_model(settings, corpus.words, corpus.lines), corpus)
+    n, blocks = trainer.n_blocks, blocks_of(trainer)
+    orders = [np.concatenate([block.lines for block in blocks[i : i + n]]).tolist() for i in range(0, 3 * n, n)]
+    assert len(blocks) == 3 * n > 150
+    assert max(len(block.lows) for block in blocks) > 2
+    assert all(sorted(lines) == sorted(orders[0]) for lines in orders)
     assert len({tuple(lines) for lines in (*orders, sorted(orders[0]))}) == 4
-    sizes = np.array([(block.ids >= 0).sum() for block in blocks])
-    done = (np.cumsum(sizes) - sizes) / sizes.sum()
+    assert np.diff(np.sort(orders[0])).max() < 15  # pieces are a few lines
+    sizes = []
+    for block in blocks:
+        pieces = [block.ids[low:high] for low, high in zip(block.lows, block.highs, strict=True)]
+        starts = np.flatnonzero(np.concatenate([[-1], block.ids]) < 0)
+        assert (starts[block.lines] == block.lows).all()
+        assert all(piece[-1] < 0 for piece in pieces)
+        sizes.append(sum(int((piece >= 0).sum()) for piece in pieces))
+    assert sum(sizes) == 3 * 8000 * 6
+    done = (np.cumsum(sizes) - sizes) / sum(sizes)
     assert [block.rate for block in blocks] == pytest.approx(np.maximum(0.0001, 0.1 * (1 - done)))
 
 
-def test_rows_begin_evenly_between_plus_and_minus_one_over_d() -> None:
+def test_a_long_line_is_cut_and_short_ones_are_not() -> None:
+    lines = [["ship"] * 7, ["wave"] * 900, *([["sail"] * 9] * 40)]
+    corpus = corpus_of_sentences(lines, WordSettings(min_count=1), PhraseSettings())
+    trainer = Trainer(new_model(settings_of(epochs=1), corpus.words, corpus.lines), corpus)
+    blocks = blocks_of(trainer)
+    sizes = np.concatenate([block.highs - block.lows for block in blocks])
+    assert sizes.sum() == len(corpus.ids)
+    assert 64 <= sorted(sizes)[1] <= sizes.max() == 128
+
+
+def test_rows_begin_evenly_in_a_box_and_a_quarter_long_whatever_their_size() -> None:
     corpus = corpus_of_sentences(two_topics(40), WordSettings(min_count=1), PhraseSettings())
-    model = new_model(settings_of(model=BagModel(d=50)), corpus.words, corpus.lines)
-    rows = np.concatenate([model.word_vectors(), model.document_vectors()]) * 50
-    assert np.abs(rows).max() == pytest.approx(1, abs=0.02)
-    assert np.histogram(rows, 4, (-1, 1))[0] / rows.size == pytest.approx([0.25] * 4, abs=0.05)
-    assert not model.outputs.any()
+    for d in (12, 50):
+        model = new_model(settings_of(model=BagModel(d=d)), corpus.words, corpus.lines)
+        rows = np.concatenate([model.word_vectors(), model.document_vectors()])
+        assert np.linalg.norm(rows, axis=1).mean() == pytest.approx(0.25, rel=0.06)
+        rows = rows / np.abs(rows).max()
+        assert np.histogram(rows, 4, (-1, 1))[0] / rows.size == pytest.approx([0.25] * 4, abs=0.06)
+        assert not model.outputs.any()

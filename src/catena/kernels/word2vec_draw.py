@@ -44,36 +44,47 @@ def below(bits: Any, n: Any) -> Any:
     return np.int64(((bits >> H32) * np.uint64(n)) >> H32)
 
 
-@when_needed(READ_ONLY_INTS, KEYS, int64, uint64, INTS, INTS)
-def kept_words(ids: Any, keep: Any, line: int, seed: Any, words: Any, lines: Any) -> int:
-    """Write the words that subsampling keeps, and the number of the line of each; return how many.
+@when_needed(READ_ONLY_INTS, LONGS, LONGS, LONGS, KEYS, uint64, INTS, INTS, INTS)
+def kept_words(
+    ids: Any, lows: Any, highs: Any, first_lines: Any, keep: Any, seed: Any, words: Any, lines: Any, spans: Any
+) -> int:
+    """Write the words of some pieces of a text that subsampling keeps; return how many.
 
-    Word ``w`` is kept when 32 random bits are below ``keep[w]``. ``line`` is the number of the first line.
+    Word ``w`` is kept when 32 random bits are below ``keep[w]``.
+
+    Args:
+        lows, highs: piece ``p`` is ``ids[lows[p] : highs[p]]``.
+        first_lines: the number of the line that each piece begins in.
+        lines: gets the number of the line of each word.
+        spans: gets a number that is the same for words of one line in one piece, and for no others.
     """
-    n, state = 0, seed
-    for i in range(len(ids)):
-        word = ids[i]
-        if word < 0:
-            line += 1
-            continue
-        state += GOLDEN
-        if (mixed(state) >> H32) < keep[word]:
-            words[n] = word
-            lines[n] = line
-            n += 1
+    n, span, state = 0, 0, seed
+    for p in range(len(lows)):
+        line = first_lines[p]
+        span += 1
+        for i in range(lows[p], highs[p]):
+            word = ids[i]
+            if word < 0:
+                line += 1
+                span += 1
+                continue
+            state += GOLDEN
+            if (mixed(state) >> H32) < keep[word]:
+                words[n], lines[n], spans[n] = word, line, span
+                n += 1
     return n
 
 
 @when_needed(INTS, INTS, int64, int64, boolean, int64, uint64, LONGS, INTS)
 def windows(
-    words: Any, lines: Any, n: int, window: int, dynamic: bool, positions: int, seed: Any, first: Any, context: Any
+    words: Any, spans: Any, n: int, window: int, dynamic: bool, positions: int, seed: Any, first: Any, context: Any
 ) -> None:
-    """The neighbours of each word in its line: those of word ``i`` are ``context[first[i] : first[i + 1]]``.
+    """The neighbours of each word in its span: those of word ``i`` are ``context[first[i] : first[i + 1]]``.
 
     Args:
         window: the farthest neighbour, w.
         dynamic: the reach of each word is drawn from 1 … w, all alike (Mikolov et al. 2013, section 3.1 of the first).
-        positions: if not 0, so many different positions are drawn from -w … -1, 1 … w, and those in the line are taken.
+        positions: if not 0, so many different positions are drawn from -w … -1, 1 … w, and those in the span are taken.
     """
     state, c = seed, 0
     chosen = np.empty(2 * window, np.int64)
@@ -89,13 +100,13 @@ def windows(
                 q = p + below(mixed(state), 2 * window - p)
                 chosen[p], chosen[q] = chosen[q], chosen[p]
                 at = i + chosen[p]
-                if 0 <= at < n and lines[at] == lines[i]:
+                if 0 <= at < n and spans[at] == spans[i]:
                     context[c] = words[at]
                     c += 1
             continue
         reach = 1 + below(bits, window) if dynamic else window
         for at in range(max(0, i - reach), min(n, i + reach + 1)):
-            if at != i and lines[at] == lines[i]:
+            if at != i and spans[at] == spans[i]:
                 context[c] = words[at]
                 c += 1
     first[n] = c

@@ -62,16 +62,16 @@ def renumbered(ids: Any, new: Any, line_end: int) -> int:
     return n
 
 
-@when_needed(READ_ONLY, int64, LONGS, LONGS, LONGS, boolean)
-def cut_blocks(ids: Any, size: int, starts: Any, lines: Any, words: Any, only_count: bool) -> int:
-    """Cut a text into blocks of about ``size`` ids that end with a line, or within one that is longer than a block.
+@when_needed(READ_ONLY, int64, int64, LONGS, LONGS, LONGS, boolean)
+def cut_pieces(ids: Any, size: int, longest: int, starts: Any, lines: Any, words: Any, only_count: bool) -> int:
+    """Cut a text into pieces of ``size`` ids or more that end with a line, or within a line after ``longest`` ids.
 
-    ``starts[b]`` is where block ``b`` begins, ``lines[b]`` the number of its first line and ``words[b]`` how many words
-    lie before it. Returns the number of blocks; the arrays have one entry more, for the end.
+    ``starts[p]`` is where piece ``p`` begins, ``lines[p]`` the number of its first line and ``words[p]`` how many words
+    lie before it. Returns the number of pieces; the arrays have one entry more, for the end.
     """
     n, line, seen, start = 0, 0, 0, 0
     for i in range(len(ids) + 1):
-        full = i - start >= size and (ids[i - 1] < 0 or i - start >= 2 * size)
+        full = (i - start >= size and ids[i - 1] < 0) or i - start >= longest
         if i == len(ids) or full:
             if i > start:
                 if not only_count:

@@ -24,13 +24,30 @@ WORK = 3_000_000
 """Drawn words of one block at most, or about: its arrays then stay small."""
 
 
+PIECE = 64
+"""Words of a piece of text at least; pieces are what each epoch puts in an order of its own."""
+PIECES = 1 << 19
+"""Pieces of a text at most, or about: their places are held in memory."""
+
+
 class Block(NamedTuple):
-    """A piece of text: its ids, the number of its first line, the seed of its draws and the step."""
+    """Pieces of a text, the seed of its draws and the step."""
 
     ids: Int[np.ndarray, " n"]
-    line: int
+    """The whole text."""
+    lows: Int[np.ndarray, " p"]
+    """Where each piece begins."""
+    highs: Int[np.ndarray, " p"]
+    """Where each piece ends."""
+    lines: Int[np.ndarray, " p"]
+    """The number of the line that each piece begins in."""
     seed: int
     rate: float
+
+    @classmethod
+    def whole(cls, ids: Int[np.ndarray, " n"], seed: int, rate: float) -> Block:
+        """A text in one piece."""
+        return cls(ids, np.array([0]), np.array([len(ids)]), np.array([0]), seed, rate)
 
 
 def block_size(settings: VectorSettings, words: int) -> int:
@@ -39,6 +56,12 @@ def block_size(settings: VectorSettings, words: int) -> int:
     noise = settings.loss.noise if isinstance(settings.loss, NegativeLoss | NceLoss) else 1
     most = max(64, min(8192, WORK // (2 * settings.model.window * noise)))
     return max(64, min(most, words // 200))
+
+
+def piece_size(words: int, block: int) -> int:
+    """Words of one piece: a line or a few. Neighbouring lines speak of the same things, and steps learn more the less
+    they have in common with those before."""
+    return min(block, max(PIECE, words // PIECES))
 
 
 def keep_thresholds(counts: Int[np.ndarray, " v"], share: float) -> UInt64[np.ndarray, " v"]:
@@ -101,18 +124,22 @@ class Learner:
     def learn(self, block: Block) -> Float[np.ndarray, " 2"]:
         """Take the steps of a block. Returns the sum of the losses and the number of examples."""
         loss, rate = np.zeros(2), np.float32(block.rate)
-        words, lines = np.empty(len(block.ids), np.int32), np.empty(len(block.ids), np.int32)
+        size = int((block.highs - block.lows).sum())
+        words, lines, spans = (np.empty(size, np.int32) for _ in range(3))
         seeds = Randomness(block.seed)
-        n = draw.kept_words(block.ids, self.keep, block.line, _bits(seeds, "kept"), words, lines)
+        where = (block.lows, block.highs, block.lines)
+        n = draw.kept_words(block.ids, *where, self.keep, _bits(seeds, "kept"), words, lines, spans)
         if n:
-            for i, examples in enumerate(self._examples(words, lines, n, _bits(seeds, "windows"))):
+            for i, examples in enumerate(self._examples(words, lines, spans, n, _bits(seeds, "windows"))):
                 self.step(examples, _bits(seeds, "noise", i), rate, loss)
         return loss
 
-    def _examples(self, words: np.ndarray, lines: np.ndarray, n: int, seed: np.uint64) -> list[_Examples]:
+    def _examples(
+        self, words: np.ndarray, lines: np.ndarray, spans: np.ndarray, n: int, seed: np.uint64
+    ) -> list[_Examples]:
         model = self.settings.model
         first, context = np.empty(n + 1, np.int64), np.empty(2 * model.window * n, np.int32)
-        draw.windows(words, lines, n, model.window, model.dynamic, model.positions or 0, seed, first, context)
+        draw.windows(words, spans, n, model.window, model.dynamic, model.positions or 0, seed, first, context)
         base = self.model.first_document
         if model.kind == "dbow":
             bags = _Examples(np.arange(n + 1), (base + lines[:n]).astype(np.int32), words, n)

@@ -4,6 +4,7 @@ that they are to predict. Saved and loaded through :mod:`catena.checkpoint`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ LINE = 16
 """Numbers of a cache line: rows begin on one."""
 TOGETHER = 10_000
 """Words whose parts are added up at once."""
+FIRST_LENGTH = 0.25
+"""Of the rows that a training begins with. Outputs begin at zero and move by steps in proportion to the inputs' length:
+with rows of 0.03, as in the first word2vec (d = 100), they hardly move while steps are largest."""
 
 
 def aligned(n: int, d: int) -> Float32[np.ndarray, "n padded"]:
@@ -167,15 +171,11 @@ def new_model(settings: VectorSettings, words: Words, documents: int, old: Vecto
 
 
 def draw_rows(rows: Float32[np.ndarray, "n d"], generator: np.random.Generator, settings: VectorSettings) -> None:
-    """U(-1/d, 1/d), a block at a time; or random unit vectors where lengths are kept at one.
-
-    Outputs begin at zero, so little moves until inputs have grown: half as large, as in the first word2vec, they lose
-    the time in which steps are largest.
-    """
-    d = settings.model.d
+    """Uniform numbers, in rows whose length is about FIRST_LENGTH; or unit vectors where lengths are kept at one."""
+    limit = np.float32(FIRST_LENGTH * math.sqrt(3 / settings.model.d))
     for low in range(0, len(rows), 1 << 16):
         part = rows[low : low + (1 << 16)]
-        part[:] = (2 * generator.random(part.shape, dtype=np.float32) - 1) / np.float32(d)
+        part[:] = (2 * generator.random(part.shape, dtype=np.float32) - 1) * limit
         if getattr(settings.model, "unit_norm", False):
             part /= np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12)
 

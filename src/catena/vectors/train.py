@@ -1,9 +1,10 @@
 """Training: blocks of text are shared out to threads, epoch after epoch, and the loss of each epoch is kept.
 
-Each epoch takes the blocks in an order of its own, drawn at random: text in its own order would teach the topic of the
-day, and forget it. The step falls in proportion to the words read. What a block draws and how large its step is depend
-on its number and its place alone, so one thread gives the same vectors bit for bit each time, and a training that was
-stopped between two blocks goes on as if nothing had happened. Several threads change the same rows without waiting for
+Each epoch takes the text in an order of its own, drawn at random, in pieces of a line or a few; a block is some pieces
+that follow one another in this order. Text in its own order would teach the topic of the day, and forget it. The step
+falls in proportion to the words read. What a block draws and how large its step is depend on its epoch and its place
+alone, so one thread gives the same vectors bit for bit each time, and a training that was stopped between two blocks
+goes on as if nothing had happened. Several threads change the same rows without waiting for
 one another (Recht et al. 2011): faster, and never twice the same.
 
 Knows nothing of files: :mod:`catena.tasks.embed` writes run folders.
@@ -25,10 +26,10 @@ from jaxtyping import Float32, Int
 
 from catena.data.settings import TokeniserSettings
 from catena.errors import DataError, DivergedError
-from catena.kernels.word2vec_words import cut_blocks
+from catena.kernels.word2vec_words import cut_pieces
 from catena.randomness import Randomness
 from catena.vectors.corpus import Corpus, corpus_of_files, corpus_of_sentences, ids_of_sentences
-from catena.vectors.learning import Block, Learner, Loss, block_size
+from catena.vectors.learning import Block, Learner, Loss, block_size, piece_size
 from catena.vectors.model import VectorModel, aligned, draw_rows, new_model
 from catena.vectors.settings import VectorSettings
 
@@ -79,9 +80,12 @@ class Trainer:
         self.position = position or Position()
         self.learner = Learner(model)
         self.threads = self.settings.threads or os.cpu_count() or 1
-        self.blocks = _Blocks.cut(corpus.ids, block_size(self.settings, corpus.size))
         self.seeds = Randomness(self.settings.seed)
         self.ids = np.asarray(corpus.ids)
+        size = block_size(self.settings, corpus.size)
+        self.pieces = _Pieces.cut(self.ids, piece_size(corpus.size, size), 2 * size)
+        self.per_block = max(1, round(size * self.pieces.n / max(1, len(self.ids))))
+        self.n_blocks = -(-self.pieces.n // self.per_block)
         self.order = self._order(self.position.epoch)
 
     @property
@@ -94,11 +98,11 @@ class Trainer:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="catena-vectors") as pool:
             while not self.is_over:
                 at = self.position
-                end = min(at.block + size, self.blocks.n)
+                end = min(at.block + size, self.n_blocks)
                 losses = self._learn(pool, at.epoch, range(at.block, end))
                 so_far = sum(losses, at.loss)  # block by block, so that it is the same however rounds are cut
                 _check_finite(so_far, at.epoch)
-                over = end == self.blocks.n
+                over = end == self.n_blocks
                 if over:
                     self.position = Position(at.epoch + 1, 0, Loss(), (*at.epochs, so_far.mean))
                 else:
@@ -130,23 +134,23 @@ class Trainer:
         return losses
 
     def _order(self, epoch: int) -> _Order:
-        numbers = self.seeds.numpy("order", epoch).permutation(self.blocks.n)
-        words = np.diff(self.blocks.words)[numbers]
+        numbers = self.seeds.numpy("order", epoch).permutation(self.pieces.n)
+        words = np.diff(self.pieces.words)[numbers]
         return _Order(epoch, numbers, np.concatenate([[0], np.cumsum(words)]))
 
     def _block(self, place: int) -> Block:
-        epoch, number = self.order.epoch, int(self.order.numbers[place])
-        low, high = int(self.blocks.starts[number]), int(self.blocks.starts[number + 1])
-        seed = self.seeds.number("block", epoch * self.blocks.n + number)
-        return Block(self.ids[low:high], int(self.blocks.lines[number]), seed, self._rate(place))
+        numbers = self.order.numbers[place * self.per_block : (place + 1) * self.per_block]
+        lows, highs, lines = self.pieces.starts[numbers], self.pieces.starts[numbers + 1], self.pieces.lines[numbers]
+        seed = self.seeds.number("block", self.order.epoch * self.n_blocks + place)
+        return Block(self.ids, lows, highs, lines, seed, self._rate(place))
 
     def _rate(self, place: int) -> float:
         return max(self.settings.training.least_rate, self.settings.rate * (1 - self._share(place)))
 
     def _share(self, place: int) -> float:
         """How much of the training comes before a place of this epoch."""
-        total = max(1, int(self.blocks.words[-1]))
-        return (self.order.epoch + int(self.order.words[place]) / total) / self.settings.training.epochs
+        total, before = self.order.words[-1], self.order.words[min(place * self.per_block, self.pieces.n)]
+        return (self.order.epoch + int(before) / max(1, int(total))) / self.settings.training.epochs
 
     def _status(self, before: Position, end: int, seconds: float, over: bool) -> Status:
         share = self._share(end)
@@ -155,7 +159,7 @@ class Trainer:
 
 
 class _Order(NamedTuple):
-    """The numbers of the blocks in the order of an epoch, and how many words come before each place and the end."""
+    """The numbers of the pieces in the order of an epoch, and how many words come before each of them and the end."""
 
     epoch: int
     numbers: Int[np.ndarray, " n"]
@@ -163,8 +167,8 @@ class _Order(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Blocks:
-    """Where each block of a text begins: among the ids, the lines and the words; and at last the end."""
+class _Pieces:
+    """Where each piece of a text begins: among the ids, the lines and the words; and at last the end."""
 
     starts: Int[np.ndarray, " n"]
     lines: Int[np.ndarray, " n"]
@@ -175,11 +179,11 @@ class _Blocks:
         return len(self.starts) - 1
 
     @classmethod
-    def cut(cls, ids: Int[np.ndarray, " n"], size: int) -> _Blocks:
+    def cut(cls, ids: Int[np.ndarray, " n"], size: int, longest: int) -> _Pieces:
         nothing = np.zeros(0, np.int64)
-        n = cut_blocks(np.asarray(ids), size, nothing, nothing, nothing, True)
+        n = cut_pieces(ids, size, longest, nothing, nothing, nothing, True)
         starts, lines, words = (np.zeros(n + 1, np.int64) for _ in range(3))
-        cut_blocks(np.asarray(ids), size, starts, lines, words, False)
+        cut_pieces(ids, size, longest, starts, lines, words, False)
         return cls(starts, lines, words)
 
 
@@ -253,7 +257,7 @@ def infer_documents(
     learner = Learner(VectorModel(settings, model.words, inputs, model.outputs, model.bias, n), frozen=True)
     for epoch in range(epochs):
         rate = max(training.least_rate, settings.rate * (1 - epoch / epochs))
-        learner.learn(Block(ids, 0, Randomness(seed).number("infer", epoch), rate))
+        learner.learn(Block.whole(ids, Randomness(seed).number("infer", epoch), rate))
     return inputs[base:, : model.d].copy()
 
 

@@ -133,7 +133,7 @@ class _Run:
 
     def __init__(self, config: EmbedConfig, run: RunFolder, trainer: Trainer, reporter: Reporter) -> None:
         self.config, self.run, self.trainer, self.reporter = config, run, trainer, reporter
-        self.steps = config.training.epochs * trainer.blocks.n
+        self.steps = config.training.epochs * trainer.n_blocks
         self.began = time.monotonic()
         self.saved_at = self.began
         self.progress: Progress | None = None
@@ -141,7 +141,7 @@ class _Run:
     @property
     def step(self) -> int:
         position = self.trainer.position
-        return position.epoch * self.trainer.blocks.n + position.block
+        return position.epoch * self.trainer.n_blocks + position.block
 
     def go(self) -> Trained:
         """Train to the end, or until it is interrupted; either way there is a checkpoint."""
