@@ -216,7 +216,7 @@ def test_a_classifier_learns_on_top_of_our_vectors(tmp_path: Path) -> None:
         (["neighbours"], "give a word or a file"),
         (["map", "map.gif"], r"a map is written as .svg, .png or .html"),
         (["neighbours", "ship", "-k", "0"], "--k must be 1 or more"),
-        (["train", "t.txt", "--time", "5m"], "max_time is not a known key: known are 'epochs'"),
+        (["train", "t.txt", "--time", "5m"], "embed is trained for a number of epochs, not for a time: give --epochs"),
         (["train", "t.txt", "--loss", "nonce"], "nonce"),
         (["train", "t.txt", "--windw", "3"], "did you mean --window"),
     ],
@@ -235,6 +235,7 @@ def test_help_lists_what_can_be_asked(capsys: pytest.CaptureFixture[str]) -> Non
     for words in ([], ["--help"]):
         assert "odd-one-out" in said(capsys, *words)
     out = said(capsys, "train", "--help")
+    assert "usage: catena embed train" in out
     assert "--min-count" in out
     assert "--window" in out
 

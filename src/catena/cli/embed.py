@@ -135,7 +135,8 @@ def run(argv: Sequence[str]) -> int:
 def _train(argv: Sequence[str]) -> int:
     from catena.cli import train
 
-    return train.run(["embed", *argv])
+    about = "Learn vectors of the words of a text: words stand between blanks, a line is a sentence or a document."
+    return train.run(["embed", *argv], "catena embed train FILES… [--flags]", about)
 
 
 def _neighbours(argv: Sequence[str]) -> int:

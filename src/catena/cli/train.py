@@ -53,7 +53,8 @@ class TrainFlags:
         at_least("--seeds", self.seeds, 1)
 
 
-def run(argv: Sequence[str]) -> int:
+def run(argv: Sequence[str], usage: str = USAGE, about: str = ABOUT) -> int:
+    """Train what the command says; ``usage`` and ``about`` are for its help, where it is called by another name."""
     if not argv:
         raise UsageError(f"say what to train on: {USAGE}")
     entry = _find_task(argv)
@@ -61,7 +62,7 @@ def run(argv: Sequence[str]) -> int:
     schema = entry.config_class()
     data, text, source = _starting_point(argv)
     keys, rest = take_keys(schema, TrainFlags, argv, data)
-    flags = parse_flags(TrainFlags, rest, USAGE, ABOUT, schema, override(data, keys))
+    flags = parse_flags(TrainFlags, rest, usage, about, schema, override(data, keys))
     data = _with_files_and_time(override(data, keys), flags, keys, entry)
     config = parse(schema, data, source=source, text=text)
 
@@ -105,6 +106,8 @@ def _with_files_and_time(
         raise UsageError(f"the files to train on are named twice, by --train and as {files[0]}: leave one of them out")
     if flags.time is not None and ("training", "max_time") in named:
         raise UsageError("--time and --max-time say the same: leave one of them out")
+    if flags.time is not None and all(key.path != ("training", "max_time") for key in all_keys(entry.config_class())):
+        raise UsageError(f"{entry.name} is trained for a number of epochs, not for a time: give --epochs, not --time")
     if files:
         data = {**data, "data": {**data.get("data", {}), "train": list(files)}}
     if flags.time is not None:
