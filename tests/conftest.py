@@ -7,7 +7,9 @@ import socket
 from pathlib import Path
 
 # Numba functions fail under the hook, so kernels/ stays out of it; the import must come before any of catena.
-from jaxtyping import install_import_hook
+import jaxtyping
+
+from tests.shape_checks import jaxtyped
 
 CHECKED_ROOMS = [
     f"catena.{path.stem if path.is_file() else path.name}"
@@ -16,7 +18,8 @@ CHECKED_ROOMS = [
     or (path.is_dir() and path.name not in ("kernels", "__pycache__"))
 ]
 if not os.environ.get("CATENA_NO_HOOK"):
-    install_import_hook(CHECKED_ROOMS, "beartype.beartype")
+    jaxtyping.jaxtyped = jaxtyped  # the decorator that the hook writes above every function
+    jaxtyping.install_import_hook(CHECKED_ROOMS, "beartype.beartype")
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402

@@ -1,0 +1,175 @@
+"""The checks of shapes and types that the tests put into Catena, each verdict found once.
+
+jaxtyping and beartype read the arguments and the result of each call, which took half of the time of some tests. What
+they say depends on classes, dtypes and shapes, so a call like one that has passed is not read again. What no such
+summary tells, as of a dictionary or an iterator, is read each time. And a function inside another, which jaxtyping
+prepares anew each time that it is defined, is prepared once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from enum import Enum
+from types import CodeType, FunctionType
+from typing import Any
+
+import jaxtyping
+import numpy as np
+from torch import Tensor
+
+LONG = 16
+"""A list or a text of more than this is read again: a summary would cost as much."""
+
+DEEP = 3
+"""So many lists may lie in each other. Deeper are trees, of which beartype reads but the top."""
+
+KEPT = 4096
+"""So many different calls of a function are remembered."""
+
+prepared_by_jaxtyping = jaxtyping.jaxtyped
+_inside: dict[int, tuple[CodeType, Reader]] = {}  # the code is held, so that its id stays its own
+
+
+def jaxtyped(fn: Any = None, *, typechecker: Any) -> Any:
+    """Stands in for ``jaxtyping.jaxtyped``, and is to do so before anything of Catena is imported."""
+    if fn is None:
+        return functools.partial(jaxtyped, typechecker=typechecker)
+    if not inspect.isclass(fn):
+        return _remembering(fn, _reader_of(fn, typechecker))
+    if dataclasses.is_dataclass(fn) and getattr(fn.__init__, "__globals__", {}).get("__name__") != __name__:
+        fn.__init__ = jaxtyped(fn.__init__, typechecker=typechecker)  # type: ignore[misc]
+    return fn
+
+
+class Reader:
+    """Reads the calls of a function as jaxtyping does, and remembers what has passed."""
+
+    def __init__(self, fn: FunctionType, typechecker: Any) -> None:
+        self.seen: dict[Hashable, set[Hashable]] = {}
+        self._fn: FunctionType | None = fn
+        self._typechecker = typechecker
+        self._returned = threading.local()
+
+    def read_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        for _ in range(_readings(*args, *kwargs.values())):
+            self._twins[0](*args, **kwargs)
+
+    def read_result(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._returned.value = out
+        try:
+            for _ in range(_readings(out)):
+                self._twins[1](*args, **kwargs)
+        finally:
+            del self._returned.value
+
+    def remember(self, given: Hashable, found: Hashable) -> None:
+        if len(self.seen) >= KEPT:
+            self.seen.clear()
+        self.seen.setdefault(given, set()).add(found)
+
+    @functools.cached_property
+    def _twins(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Functions of the same signature: one returns nothing of note, the other what the first has returned."""
+        fn, returned = self._fn, self._returned
+        assert fn is not None
+        self._fn = None  # what the function holds is not ours to keep
+        signature = inspect.signature(fn)
+        unsaid = signature.replace(return_annotation=inspect.Signature.empty)
+
+        def nothing(*args: Any, **kwargs: Any) -> None: ...
+
+        def the_same(*args: Any, **kwargs: Any) -> Any:
+            return returned.value
+
+        twins = []
+        for body, said in ((nothing, unsaid), (the_same, signature)):
+            twin: Any = FunctionType(body.__code__, fn.__globals__, fn.__name__, None, body.__closure__)
+            twin.__qualname__, twin.__module__, twin.__signature__ = fn.__qualname__, fn.__module__, said
+            twins.append(prepared_by_jaxtyping(twin, typechecker=self._typechecker))
+        return twins[0], twins[1]
+
+
+def _readings(*values: Any) -> int:
+    """How often a call is to be read: beartype looks at one item of a list, by chance, and no call like it may come."""
+    sizes = [len(x) for x in values if isinstance(x, (list, tuple))]
+    return 1 if not sizes or max(sizes) > LONG else 1 + 2 * max(sizes)
+
+
+def _reader_of(fn: FunctionType, typechecker: Any) -> Reader:
+    """Its own, or that of an earlier definition of a function inside another, where nothing tells the two apart."""
+    inside = "<locals>" in fn.__qualname__ and fn.__defaults__ is None and fn.__kwdefaults__ is None
+    if not inside or not all(isinstance(hint, str) for hint in fn.__annotations__.values()):
+        return Reader(fn, typechecker)
+    code = fn.__code__
+    if id(code) not in _inside:
+        _inside[id(code)] = code, Reader(fn, typechecker)
+    return _inside[id(code)][1]
+
+
+def _remembering(fn: FunctionType, reader: Reader) -> Callable[..., Any]:
+    seen = reader.seen
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        if jaxtyping.config.jaxtyping_disable:
+            return fn(*args, **kwargs)
+        given = _summaries([*args, *kwargs.values()], tuple(kwargs))
+        passed = seen.get(given) if given is not None else None
+        if passed is None:
+            reader.read_arguments(args, kwargs)
+        out = fn(*args, **kwargs)
+        found = summary(out)
+        if passed is None or found is None or found not in passed:
+            reader.read_result(out, args, kwargs)
+            if given is not None and found is not None:
+                reader.remember(given, found)
+        return out
+
+    return call
+
+
+# --- summaries ----------------------------------------------------------------------------------------------
+
+
+def summary(x: Any, within: int = 0) -> Hashable | None:
+    """All that a check can ask of a value, which lies within so many lists; None where that is not known."""
+    kind = type(x)
+    rule = _rules.get(kind)
+    if rule is None:
+        rule = _rules[kind] = _rule(kind)
+    return rule(x, within)
+
+
+_rules: dict[type, Callable[[Any, int], Hashable | None]] = {}
+
+
+def _rule(kind: type) -> Callable[[Any, int], Hashable | None]:
+    if issubclass(kind, (Tensor, np.ndarray)):
+        return lambda x, _: (kind, x.dtype, x.shape)
+    if issubclass(kind, (type, Enum)) or kind in (bool, int, type(None)):
+        return lambda x, _: (kind, x)
+    if kind is str:
+        return lambda x, _: x if len(x) <= LONG else None
+    if kind is list or issubclass(kind, tuple):
+        return lambda x, within: _summaries(x, kind, within + 1) if len(x) <= LONG and within < DEEP else None
+    if kind is dict:
+        return lambda x, within: (
+            _summaries([*x, *x.values()], kind, within + 1) if len(x) <= LONG and within < DEEP else None
+        )
+    if issubclass(kind, (Collection, Iterator)):
+        return lambda x, _: None
+    return lambda x, _: kind
+
+
+def _summaries(values: Iterable[Any], kind: Hashable, within: int = 0) -> Hashable | None:
+    found = [kind]
+    for x in values:
+        found.append(summary(x, within))
+        if found[-1] is None:
+            return None
+    return tuple(found)

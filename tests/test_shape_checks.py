@@ -1,0 +1,174 @@
+"""Remembering what has passed must let nothing through: each fault comes after calls that were right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, Literal
+
+import beartype
+import jaxtyping
+import pytest
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tests.shape_checks import KEPT, LONG, jaxtyped, summary
+
+checked = jaxtyped(typechecker=beartype.beartype)
+refused = pytest.raises(TypeError, match="Type-check error whilst checking the")
+
+
+@checked
+def columns(x: Float[Tensor, "b d"], n: int = 2) -> Float[Tensor, "b {n}"]:
+    return x[:, :2]
+
+
+@checked
+def first(texts: list[str] | tuple[str, ...] | dict[str, int], kind: Literal["a", "b"] = "a") -> object:
+    return None
+
+
+def test_arguments_are_checked_after_calls_that_were_right() -> None:
+    for _ in range(3):
+        assert columns(torch.ones(3, 4)).shape == (3, 2)
+    with refused:
+        columns(torch.ones(3))
+    with refused:
+        columns(torch.ones(3, 4, dtype=torch.int64))
+    with refused:
+        columns([[1.0]])
+    with refused:
+        columns(torch.ones(3, 4), n="2")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'm'"):
+        columns(torch.ones(3, 4), m=2)
+
+
+def test_results_are_checked_after_calls_that_were_right() -> None:
+    answers = [torch.ones(3), torch.ones(3), torch.ones(4), torch.ones(3, dtype=torch.int64), None]
+
+    @checked
+    def same_size(x: Float[Tensor, "t"]) -> Float[Tensor, "t"]:
+        return answers.pop(0)  # type: ignore[return-value]
+
+    same_size(torch.ones(3))
+    same_size(torch.ones(3))
+    while answers:
+        with refused:
+            same_size(torch.ones(3))
+
+
+def test_sizes_that_are_other_arguments_are_checked_by_their_value() -> None:
+    columns(torch.ones(3, 4), n=2)
+    with refused:
+        columns(torch.ones(3, 4), n=3)
+
+
+@pytest.mark.parametrize("more", [0, LONG])
+def test_items_are_checked_wherever_they_are(more: int) -> None:
+    first(["a"] * (3 + more))
+    first(("a", "b", "c"))
+    first({"a": 1})
+    with refused:
+        first([1] * (3 + more))
+    with refused:
+        first(("a", 1, "c"))
+    with refused:
+        first({"a": "b"})
+    with refused:
+        first({1: 1})
+
+
+def test_a_fault_among_right_items_is_found_at_once() -> None:
+    found = 0
+    for place in range(10):
+        try:
+            first([1 if i == place else "a" for i in range(10)])
+        except TypeError:
+            found += 1
+    assert found >= 7  # of 10; one look at each would find one
+
+
+def test_texts_that_are_choices_are_checked_by_their_value() -> None:
+    first(["a"], "b")
+    with refused:
+        first(["a"], "c")
+
+
+def test_functions_inside_functions_are_prepared_once_and_keep_what_is_theirs() -> None:
+    def make(n: int) -> Any:
+        @checked
+        def added(x: Float[Tensor, "t"]) -> Float[Tensor, "t"]:
+            return x + n
+
+        return added
+
+    one, two = make(1), make(2)
+    assert one(torch.zeros(2)).tolist() == [1, 1]
+    assert two(torch.zeros(2)).tolist() == [2, 2]
+    for function in (one, two):
+        with refused:
+            function(torch.zeros(2, 2))
+
+
+def test_fields_of_dataclasses_are_checked() -> None:
+    @checked
+    @dataclass(frozen=True)
+    class Scores:
+        x: Float[Tensor, "t"]
+        y: Float[Tensor, "t"]
+
+    @checked
+    class Special(Scores):
+        pass
+
+    for kind in (Scores, Special):
+        assert kind(torch.ones(2), torch.ones(2)).y.shape == (2,)
+        with refused:
+            kind(torch.ones(2), torch.ones(3))
+
+
+def test_names_and_the_function_itself_are_still_there() -> None:
+    assert columns.__name__ == "columns"
+    assert isinstance(columns.__wrapped__, FunctionType)
+
+
+def test_it_can_be_switched_off_and_on() -> None:
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        assert first(3) is None
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+    with refused:
+        first(3)
+
+
+def test_more_calls_than_are_remembered() -> None:
+    @checked
+    def itself(x: int) -> int:
+        return x if x != KEPT + 1 else "many"  # type: ignore[return-value]
+
+    for i in range(KEPT + 1):
+        itself(i)
+    with refused:
+        itself(KEPT + 1)
+
+
+def test_values_that_a_check_tells_apart_have_different_summaries() -> None:
+    values = [
+        0, False, 0.0, None, "", "a", int, str, (), [], {}, (0,), [0], {0: 0}, (False,), [""], (("a",),), ("a", "a"),
+        torch.zeros(1), torch.zeros(2), torch.zeros(1, 1), torch.zeros(1).double(), torch.nn.Parameter(torch.zeros(1)),
+        torch.zeros(1).numpy(), torch.Size([1]), (1,), {"a": 1}, {"a": "b"}, {1: "b"}, [[[1]]],
+    ]  # fmt: skip
+    found = [summary(x) for x in values]
+    assert None not in found
+    assert len(set(found)) == len(values)
+    for unknown in ({1}, iter([1]), "a" * (LONG + 1), [0] * (LONG + 1), [{1}], {1: {1}}, [[[[1]]]]):
+        assert summary(unknown) is None
+
+
+def test_catena_is_imported_with_these_checks() -> None:
+    from catena.numerics import log_sum_exp
+
+    with refused:
+        log_sum_exp(torch.zeros(2, dtype=torch.int64), 0)
