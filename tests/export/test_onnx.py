@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -104,3 +106,28 @@ def test_what_has_no_graph_is_refused(tmp_path: Path) -> None:
 def test_a_folder_that_is_there_is_kept(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is there already"):
         to_onnx(made(KINDS["gru"]), tmp_path)
+
+
+@needed
+def test_harmless_warnings_are_left_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        to_onnx(made(KINDS["lstm"]), tmp_path / "model")
+    assert not heard
+    assert capfd.readouterr().err == ""
+
+
+@needed
+def test_other_warnings_are_said(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export(*given: Any, **named: Any) -> None:
+        os.write(
+            2, b"[W1] Warning: The shape inference of prim::PackPadded type is missing\n[W2] Warning: a real one\n"
+        )
+        warnings.warn("another", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr(torch.onnx, "export", export)
+    with pytest.warns(UserWarning, match="another"):
+        to_onnx(made(KINDS["gru"]), tmp_path / "model")
+    assert capfd.readouterr().err == "[W2] Warning: a real one\n" * 2

@@ -13,6 +13,10 @@ Rows of states may be taken, repeated and left out between steps, as a beam does
 from __future__ import annotations
 
 import json
+import os
+import re
+import sys
+import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +33,9 @@ from catena.extras import require
 from catena.seq2seq.base import EncoderDecoder
 
 OPSET = 17
+UNTOLD_SHAPES = re.compile(rb"Warning: The shape inference of prim::(PackPadded|PadPacked) type is missing")
+"""What compiled code writes to standard error of networks over packed sequences: they are gone from the graph when it
+is done."""
 ENCODER, STEP, SIGNATURE = "encoder.onnx", "step.onnx", "signature.json"
 
 
@@ -82,9 +89,8 @@ def _write(
     for i, state in enumerate(steps.changing):
         axes[f"next_{i}"] = {0: "n", **{axis: f"{name}_after" for axis, name in steps.growing[state].items()}}
     used: dict[str, Any] = {name: axes[name] for name in (*names, *results) if axes.get(name)}
-    with _sizes_as_tensors(), warnings.catch_warnings():  # of the older exporter, which needs no more packages
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
+    with _sizes_as_tensors(), _without_harmless_warnings():
+        torch.onnx.export(  # the older exporter, which needs no more packages
             module,
             given,
             str(path),
@@ -105,3 +111,39 @@ def _sizes_as_tensors() -> Iterator[None]:
         yield
     finally:
         config.update("jaxtyping_disable", before)
+
+
+@contextmanager
+def _without_harmless_warnings() -> Iterator[None]:
+    """Leave out what is known and harmless: that the exporter is the older one; that checks of sizes, which the example
+    passes, are no part of the graph; that networks over packed sequences have sizes of batches, which the graph takes
+    from its input. All else is said."""
+    with warnings.catch_warnings(), _said_but(UNTOLD_SHAPES):
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.filterwarnings("ignore", "Exporting a model to ONNX with a batch_size other than 1")
+        yield
+
+
+@contextmanager
+def _said_but(known: re.Pattern[bytes]) -> Iterator[None]:
+    """What is written to standard error, from compiled code too, comes out at the end without the lines that are
+    known."""
+    try:
+        there = os.dup(2)
+    except OSError:  # it is closed
+        yield
+        return
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as heard:
+        os.dup2(heard.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(there, 2)
+            os.close(there)
+            heard.seek(0)
+            rest = b"".join(line for line in heard if not known.search(line))
+            if rest:
+                os.write(2, rest)
