@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 import catena
 from catena.cli.main import main
+from catena.encoders.int8 import hold_in_int8
 from catena.errors import ConfigError
 from catena.kernels.int8_weight import Int8Weight
+from catena.randomness import Randomness
+from catena.tasks.converse.dataset import prepare
+from catena.tasks.converse.generative import WritingPredictor, new_generative
 from tests.cli.conftest import Catena
+from tests.tasks.converse.helpers import config, write_pairs
 from tests.tasks.translate.toy import sentences, write_files
 
 SMALL = ("--threads", "1", "--max-epochs", "1", "-q")
@@ -113,3 +119,15 @@ def test_a_model_in_8_bits_is_not_exported(folder: Path, tmp_path: Path) -> None
     model = catena.load(folder / "translate", quantization="int8")
     with pytest.raises(ConfigError, match="its weights are held in 8 bits: load it without quantization"):
         model.export("onnx", tmp_path / "out")
+
+
+def test_models_that_write_responses_are_held_so(tmp_path: Path) -> None:
+    own = config(write_pairs(tmp_path / "x.tsv", 3), "seq2seq")
+    task = new_generative(own, prepare(own), torch.device("cpu"), Randomness(1))
+    model = WritingPredictor(own, task.scribe)
+    (network,) = model.networks
+    before, _ = task.scribe.perplexities(task.data.dev)
+    hold_in_int8(network.eval())
+    after, _ = task.scribe.perplexities(task.data.dev)
+    assert after["perplexity"] == pytest.approx(before["perplexity"], rel=0.02)
+    assert after["perplexity"] != before["perplexity"]

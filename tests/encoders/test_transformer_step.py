@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from catena.encoders.build import build_causal
+from catena.encoders.int8 import hold_in_int8
 from catena.encoders.settings import TransformerSettings
 from catena.encoders.transformer import Transformer
 from catena.encoders.transformer_step import COMPILED, CompiledPlan, FlatPlan, plan_of
@@ -133,3 +134,18 @@ def test_a_single_layer_knows_far_tails_of_its_activation() -> None:
         wanted = exact * torch.erfc(-exact / 2**0.5) / 2
         torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-30)
     assert COMPILED[nn.GELU] == "gelu"
+
+
+@pytest.mark.parametrize(("norm", "n_kv_heads", "d_feed"), [("pre", 2, 44), ("post", 4, 42)])
+@torch.no_grad()
+def test_steps_of_8_bits_equal_one_pass_of_8_bits(norm: str, n_kv_heads: int, d_feed: int) -> None:
+    model = encoder(norm=norm, n_kv_heads=n_kv_heads, d_feed=d_feed, positions="rotary")
+    x = torch.randn(3, 6, 24)
+    floats = model.whole(x)
+    hold_in_int8(model)
+    plan = model._step_plan()
+    assert isinstance(plan, CompiledPlan)
+    assert plan.weights.rise.dtype.name == "int8"
+    whole = model.whole(x)
+    torch.testing.assert_close(steps(model, x), whole, rtol=0, atol=0.02)
+    assert 0.01 < (whole - floats).abs().max() < 0.3

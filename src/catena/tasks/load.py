@@ -24,13 +24,14 @@ def load(folder: str | PathLike[str], device: str = "auto", quantization: str | 
     if quantization is None:
         return entry.open().load(checkpoint.folder, device)
     model = entry.open().load(checkpoint.folder, "cpu" if device == "auto" else device)
-    if not model.networks:
+    networks = getattr(model, "networks", ())  # a table of word vectors is no predictor
+    if not networks:
         raise DataError(
             f"{folder}, a model of the task {entry.name}, is not held in 8 bits: networks of translate, transduce, "
             f"converse and lm are; leave the quantization out"
         )
     from catena.encoders.int8 import hold_in_int8
 
-    for network in model.networks:
+    for network in networks:
         hold_in_int8(network)
     return model
