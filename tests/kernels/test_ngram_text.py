@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from catena.kernels.ngram_text import KINDS, entered, hashed, tokenised
@@ -42,6 +42,39 @@ def test_tokens_are_those_of_split(text: str) -> None:
         if line.split():
             wanted += ["<>", *line.split()] + (["</>"] if i < len(lines) - 1 else [])
     assert run(text) == wanted
+
+
+pieces = st.text(st.sampled_from("a!~\x7f\0\x01\x08é–€日🙂"), min_size=1, max_size=20)
+
+
+@given(st.lists(st.tuples(pieces, st.sampled_from([*BLANKS, "  "])), max_size=8), pieces)
+@example([("aaaaaaa", " "), ("aaaaaaaa", "\u3000"), ("a" * 16, "\x1f"), ("\0!!!!!!!", " ")], "a" * 9)
+def test_long_words_end_where_they_end_whatever_bytes_surround_them(words: list[tuple[str, str]], last: str) -> None:
+    text = "".join(word + blank for word, blank in words) + last
+    assert run(text) == ["<>", *(word for word, _ in words), last]
+
+
+def hashes(words: list[bytes]) -> list[int]:
+    names, found = np.frombuffer(b"".join(words), np.uint8), np.zeros(len(words), np.uint64)
+    hashed(names, np.cumsum([len(word) for word in words]), found)
+    return found.tolist()
+
+
+@given(st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_size=6))
+def test_a_hash_is_that_of_the_word_wherever_it_stands(words: list[bytes]) -> None:
+    assert hashes(words) == [hashes([word])[0] for word in words]
+
+
+def test_words_that_are_alike_have_other_hashes() -> None:
+    longest = bytes(range(65, 89))
+    words = {longest[:n] + bytes(zeros) for n in range(25) for zeros in range(18)}  # zeros at the end are letters too
+    words |= {longest[:k] + bytes([letter]) + longest[k + 1 :] for k in range(24) for letter in range(256)}
+    words |= {longest[8:16] + longest[:8], longest[:8] + longest[8:16], longest[:8] + longest[:8]}
+    found = hashes(sorted(words))
+    assert len(set(found)) == len(words)
+    assert 0 not in found
+    # The places of a table come from the middle of the hash: no more of them may coincide than by chance.
+    assert len({h >> 20 & 0xFFFF for h in found}) > 0.9 * len(words)
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "bb", "日", "é"]), max_size=4), max_size=6))

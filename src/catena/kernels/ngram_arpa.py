@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from catena.kernels.ngram_text import LETTER, LINE_END, OFFSET, PRIME, finished, place_of
+from catena.kernels.ngram_text import LETTER, LINE_END, hash_of, place_of
 from catena.kernels.ngram_types import BYTES, DOUBLES, INTS, KEYS, LONGS, TEXT, int64, when_needed
 
 FINE, NO_NUMBER, FEW_WORDS, UNKNOWN_WORD, NO_WEIGHT, TOO_LONG, POSITIVE = range(7)
@@ -87,14 +87,13 @@ def read_lines(
                 if at[3] != FINE:
                     break
                 i = _past_blanks(data, i)
-                start, h = i, OFFSET
+                start = i
                 while i < size and (kinds[data[i]] == LETTER or kinds[data[i]] == 3):
-                    h = (h ^ np.uint64(data[i])) * PRIME
                     i += 1
                 if i == start:
                     at[3] = FEW_WORDS
                     break
-                key = finished(h)
+                key = hash_of(data, start, i)
                 place = place_of(keys, key)
                 if keys[place] != key:
                     at[3] = UNKNOWN_WORD

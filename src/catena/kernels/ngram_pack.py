@@ -4,6 +4,7 @@ A history that has words or a back-off weight is a **state**; state 0 is the emp
 a state: where its slots begin, how many there are (``-1 - w`` for the single word w), its log back-off weight, and
 the state of the history without its first word. A slot is three numbers: a word, the state after it, and its
 log-probability. The slots of a state are a hash table of their own, but for state 0, where slot w is that of word w.
+Words are put into it by their ids, so that a search may end at the first word with a higher one.
 """
 
 from __future__ import annotations

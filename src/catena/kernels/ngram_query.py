@@ -28,7 +28,7 @@ def _slot(histories: Any, slots: Any, s: Any, word: Any) -> Any:
         found = slots[3 * (begin + i)]
         if found == word:
             return begin + i
-        if found < 0:
+        if found < 0 or found > word:  # words were put in by their ids: on the way to one stand only lower ones
             return -1
         i = i + 1 if i + 1 < size else 0
     return -1
@@ -84,59 +84,53 @@ def walked(
     """As :func:`walked_plainly`, for models that are not flat, in half the time.
 
     Many sentences take turns, and none waits for memory: each says what it will read, and reads it a turn later.
+    Whether a word is found can hardly be guessed, so both ways are computed and one of them kept.
     """
     at, stop, state = np.zeros(LANES, np.uint64), np.zeros(LANES, np.uint64), np.zeros(LANES, np.uint64)
     word, found, passed = np.zeros(LANES, np.int64), np.zeros(LANES, np.uint64), np.zeros(LANES, np.float32)
-    lanes, sentence, n = 0, 0, len(ends)
-    while lanes < LANES and sentence < n:
+    lanes, sentence, n = U(0), 0, len(ends)
+    while lanes < U(LANES) and sentence < n:
         low = ends[sentence - 1] if sentence else 0
         if ends[sentence] > low:
             at[lanes], stop[lanes], state[lanes], word[lanes] = low, ends[sentence], begin, ids[low]
-            lanes += 1
+            lanes += U(1)
         sentence += 1
-    while lanes > 0:
-        for a in range(lanes):
-            s = U(4) * state[a]
+    while lanes > U(0):
+        for k in range(lanes):
+            s, w = U(4) * state[k], word[k]
             size = np.int64(histories[s + U(1)])
-            if size < 0 and -1 - size != word[a]:  # a single word, and not this one: its slot need not be read
-                passed[a] += histories_f[s + U(2)]
-                state[a] = U(histories[s + U(3)])
-                s = U(4) * state[a]
+            if size < 0 and -1 - size != w:  # a single word, and not this one: its slot need not be read
+                passed[k] += histories_f[s + U(2)]
+                state[k] = U(histories[s + U(3)])
+                s = U(4) * state[k]
                 size = np.int64(histories[s + U(1)])
-            i = U(histories[s])
-            if state[a] == U(0):
-                i = U(word[a])
-            elif size > 0:
-                i += U(home(word[a], size))
-            found[a] = i
+            i = U(histories[s]) + (U(home(w, size if size > 0 else 0)) if s else U(w))
+            found[k] = i
             prefetch(slots, U(3) * i)
             prefetch(slots, U(3) * i + U(5))  # one slot in eight lies on two lines, and the next may be looked at too
-        a = 0
+        a = U(0)
         while a < lanes:
-            i, s = found[a], U(4) * state[a]
-            size, there = np.int64(histories[s + U(1)]), np.int64(slots[U(3) * i])
-            if there != word[a] and there >= 0 and size > 1:
-                first, behind = U(histories[s]), U(histories[s]) + U(size)
+            i, s, w = found[a], U(4) * state[a], word[a]
+            there = np.int64(np.uint32(slots[U(3) * i]))  # a free slot counts as higher than every word
+            if there < w:
+                first, size = U(histories[s]), np.int64(histories[s + U(1)])
+                behind = first + U(size)
                 for _ in range(size - 1):
-                    i += U(1)
-                    if i == behind:
-                        i = first
-                    there = np.int64(slots[U(3) * i])
-                    if there == word[a] or there < 0:
+                    i = i + U(1) if i + U(1) < behind else first
+                    there = np.int64(np.uint32(slots[U(3) * i]))
+                    if there >= w:
                         break
-            if there != word[a]:
-                passed[a] += histories_f[s + U(2)]
-                state[a] = U(histories[s + U(3)])
-                prefetch(histories, U(4) * state[a])
-                a += 1
-                continue
-            out[at[a]] = passed[a] + slots_f[U(3) * i + U(2)]
-            passed[a] = 0.0
-            at[a] += U(1)
+            hit = there == w
+            out[at[a]] = passed[a] + slots_f[U(3) * i + U(2)]  # is written again, unless this was the word
+            after, shorter = slots[U(3) * i + U(1)], histories[s + U(3)]
+            less = passed[a] + histories_f[s + U(2)]
+            state[a] = U(after if hit else shorter)
+            passed[a] = np.float32(0.0) if hit else less
+            prefetch(histories, U(4) * state[a])
+            at[a] += U(hit)
             if at[a] < stop[a]:
-                state[a], word[a] = U(slots[U(3) * i + U(1)]), ids[at[a]]
-                prefetch(histories, U(4) * state[a])
-                a += 1
+                word[a] = ids[at[a]]
+                a += U(1)
                 continue
             while sentence < n and ends[sentence] == ends[sentence - 1]:
                 sentence += 1
@@ -144,9 +138,9 @@ def walked(
                 low = ends[sentence - 1]
                 at[a], stop[a], state[a], word[a] = low, ends[sentence], begin, ids[low]
                 sentence += 1
-                a += 1
+                a += U(1)
             else:  # the last lane moves here and is looked at next
-                lanes -= 1
+                lanes -= U(1)
                 at[a], stop[a], state[a] = at[lanes], stop[lanes], state[lanes]
                 word[a], found[a], passed[a] = word[lanes], found[lanes], passed[lanes]
 

@@ -89,6 +89,26 @@ def test_scores_tokens_and_steps_agree():
     assert model.score([]) == []
 
 
+@pytest.mark.parametrize("way", ["trained", "saved", "arpa", "pruned"])
+def test_words_are_found_among_many_after_a_history(tmp_path, way):
+    """A step looks for one word among those after a history; the whole distribution goes through all of them."""
+    draws = np.random.default_rng(7)
+    sentences = [" ".join(map(str, draws.zipf(1.3, 12) % 90)) for _ in range(300)]
+    model = NgramModel.train(sentences, order=3, estimator="witten-bell")
+    if way == "pruned":
+        model = model.pruned(1e-5)
+    if way in ("saved", "arpa"):
+        (model.save if way == "saved" else model.save_arpa)(tmp_path / "model")
+        model = NgramModel.load(tmp_path / "model")
+    ids = torch.from_numpy(draws.integers(4, model.v, (40, 8)))
+    ids[:20] = torch.tensor([model.vocabulary.ids(s.split()[:8]) for s in sentences[:20]])
+    found = model.token_log_probs(ids, torch.full((40,), 8))
+    state = model.start(40)
+    for t in range(8):
+        torch.testing.assert_close(found[:, t], model.log_probs(state).gather(1, ids[:, t, None])[:, 0])
+        state = model.advance(state, ids[:, t])
+
+
 def test_evaluation_counts_tokens_ends_and_unknowns():
     model = NgramModel.train(TEXT, order=2)
     scored = model.evaluate(["the dog", "", "zebra <unk> ran"])

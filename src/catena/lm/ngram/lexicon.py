@@ -66,8 +66,7 @@ class Lexicon:
 
 def _room(data: Bytes) -> Ints:
     """An array for the ids of all tokens that there may be, and two for every line."""
-    raw = data.tobytes()
-    lines = raw.count(b"\n") + raw.count(b"\r")
+    lines = int(np.count_nonzero(data == 10)) + int(np.count_nonzero(data == 13))
     return np.empty(len(data) // 2 + 2 * lines + 4, np.int32)
 
 

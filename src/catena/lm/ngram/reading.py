@@ -87,7 +87,11 @@ def joined(sentences: Iterable[str]) -> Bytes:
     """Sentences as lines. A line end inside a sentence is a blank like any other."""
     listed = list(sentences)
     # One by one: a single letter that is not Latin would make each of a joined string two or four bytes wide.
-    raw = b"\n".join([*[sentence.encode("utf-8", "surrogatepass") for sentence in listed], b""])
-    if raw.count(b"\n") != len(listed) or b"\r" in raw:
+    try:
+        raw = b"\n".join([*map(str.encode, listed), b""])
+    except UnicodeEncodeError:  # half a surrogate pair
+        raw = b"\n".join([*[sentence.encode("utf-8", "surrogatepass") for sentence in listed], b""])
+    data = np.frombuffer(raw, np.uint8)
+    if b"\r" in raw or np.count_nonzero(data == 10) != len(listed):
         return encoded("".join(sentence.replace("\n", " ").replace("\r", " ") + "\n" for sentence in listed))
-    return np.frombuffer(raw, np.uint8)
+    return data
