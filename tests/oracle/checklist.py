@@ -21,13 +21,6 @@ def softmax(scores: Vector) -> Vector:
     return [weight / math.fsum(weights) for weight in weights]
 
 
-def chosen(shares: Vector, scores: Vector, masked: bool) -> Vector:
-    if not masked:
-        return softmax([share * score for share, score in zip(shares, scores, strict=True)])
-    weights = [max(share, 1e-12) * math.exp(score) for share, score in zip(shares, scores, strict=True)]
-    return [weight / math.fsum(weights) for weight in weights]
-
-
 def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
@@ -44,7 +37,6 @@ def checklist_log_probs(
     sharpness: tuple[float, float],
     gain: float,
     probabilities: bool = False,
-    masked: bool = False,
 ) -> tuple[Vector, Matrix, Matrix, Matrix, Matrix]:
     """The log-probability of each target after the ids that are read before it; and of each step the switch, the
     weights of new and of used items, and the list.
@@ -75,8 +67,8 @@ def checklist_log_probs(
         if not items:
             switch = [1.0, 0.0, 0.0]
         scores = times(rows, projected)
-        new = chosen([1 - a for a in ticked], [gamma * x for x in scores], masked)
-        used = chosen(ticked, [gamma * x for x in scores], masked)
+        new = softmax([gamma * (1 - a) * x for a, x in zip(ticked, scores, strict=True)])
+        used = softmax([gamma * a * x for a, x in zip(ticked, scores, strict=True)])
         out = [switch[0] * x for x in projected]
         for weight_new, weight_used, row in zip(new, used, rows, strict=True):
             share = switch[1] * weight_new + switch[2] * weight_used

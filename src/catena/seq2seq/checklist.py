@@ -20,8 +20,8 @@ and the next word is foretold by a soft switch :math:`f_t` between the language 
 
 Kiddon, Zettlemoyer & Choi (2016), section 3, where κ = 1: the vector of a word is too short to ask for it with
 certainty where words are foretold by their own vectors, so κ is learnt here. With a reader, what a look at the words
-finds joins what the language model says, which the next step reads (:mod:`catena.seq2seq.checklist_reader`); that is
-ours, and so is a masked choice, where an item's weight itself is multiplied by :math:`1 - a` or :math:`a`.
+finds joins what the language model says, which the next step reads, and an item's score gets log Σ exp of the scores
+that the look gives its words (:mod:`catena.seq2seq.checklist_reader`); that is ours.
 Probabilities may be mixed in place of vectors: :mod:`catena.seq2seq.checklist_mixture`.
 Whatever does not depend on the step is projected once; a step takes one product with the state and one with the agenda.
 Time O(t (d² + n d)) for n items, and O(t s d) more for a reader of s words.
@@ -45,7 +45,7 @@ from catena.numerics import NEVER, between
 from catena.outputs.build import build_output
 from catena.seq2seq.base import Memory, Source, VectorDecoder
 from catena.seq2seq.checklist_mixture import all_log_probs, target_log_probs, word_shares
-from catena.seq2seq.checklist_reader import Reader, Words
+from catena.seq2seq.checklist_reader import LEAST, Reader, Words, log_sums
 from catena.seq2seq.checklist_settings import ChecklistSettings
 from catena.seq2seq.grouped import check_rows
 from catena.seq2seq.sides import Sides
@@ -54,8 +54,6 @@ from catena.shapes import mask_from_lengths
 LM, NEW, USED = range(3)
 """The ways of the switch."""
 GATES = 4
-LEAST = 1e-12
-"""The smallest probability whose logarithm is taken."""
 
 
 class Agenda(NamedTuple):
@@ -79,6 +77,8 @@ class Agenda(NamedTuple):
     """What a reader made of the words; no word and no feature where there is no reader. Then its keys and its mask."""
     word_keys: Float[Tensor, "b s a"]
     word_closed: Float[Tensor, "b s"]
+    belongs: Float[Tensor, "b s n"]
+    """1 for a word of an item."""
 
     def select(self, rows: Int[Tensor, " m"]) -> Agenda:
         """Those of the given rows."""
@@ -171,7 +171,8 @@ class ChecklistModel(VectorDecoder):
     def encode(self, source: Source) -> Memory:
         states = self.embedding(source.ids)
         read = self.drop_source(states)
-        goal, items, real = self.gathered(source, read)
+        goal, items, belongs = self.gathered(source, read)
+        real = belongs.any(dim=1)
         some = real.any(dim=1)
         looked = real | torch.nn.functional.pad(~some[:, None], (0, real.shape[1] - 1))
         ways = states.new_zeros(len(states), 3).masked_fill(~some[:, None], NEVER)
@@ -191,16 +192,17 @@ class ChecklistModel(VectorDecoder):
             words=words.states,
             word_keys=words.keys,
             word_closed=words.closed,
+            belongs=belongs.to(states.dtype),
         )
         return Memory(states, source.lengths, source, tuple(agenda))
 
     def gathered(
         self, source: Source, states: Float[Tensor, "b s e"]
-    ) -> tuple[Float[Tensor, "b e"], Float[Tensor, "b n e"], Bool[Tensor, "b n"]]:
-        """The sums of vectors of the goal and of each item, and which items there are."""
-        member = self.members(source).to(states.dtype)
-        sums = member.transpose(1, 2) @ states
-        return sums[:, 0], sums[:, 1:], member[:, :, 1:].any(dim=1)
+    ) -> tuple[Float[Tensor, "b e"], Float[Tensor, "b n e"], Bool[Tensor, "b s n"]]:
+        """The sums of vectors of the goal and of each item, and which words belong to it."""
+        members = self.members(source)
+        sums = members.to(states.dtype).transpose(1, 2) @ states
+        return sums[:, 0], sums[:, 1:], members[:, :, 1:]
 
     def members(self, source: Source) -> Bool[Tensor, "b s _"]:
         """``[i, j, m]``: whether token ``j`` belongs to item ``m``, of which 0 is the goal. There is at least one
@@ -238,23 +240,17 @@ class ChecklistModel(VectorDecoder):
         candidate = torch.tanh(torch.addcmul(torch.addcmul(own, goal, agenda.goal), item, term))
         h = between(before.h, candidate, update)
         recurrent, ways, query = self._recurred(h)
-        new, used = self._chosen(torch.bmm(agenda.keys, h[:, :, None])[:, :, 0], before.ticked, agenda.closed)
+        scores, said = torch.bmm(agenda.keys, h[:, :, None])[:, :, 0], before.said
+        if self.reader is not None:
+            words = Words(agenda.words, agenda.word_keys, agenda.word_closed)
+            of_words, found = self.reader.look(query, words)
+            scores = scores + log_sums(of_words, agenda.belongs)
+            said = self.drop_output(torch.tanh(self.project(h) + self.say(found)))
+        both = torch.stack((left, before.ticked)) * scores + agenda.closed
+        new, used = torch.softmax(both, dim=2).unbind()
         switch = torch.softmax(sharpness * ways + agenda.ways, dim=1)
         ticked = torch.addcmul(before.ticked, switch[:, NEW : NEW + 1], new).clamp(max=1)
-        said = before.said
-        if self.reader is not None:
-            found = self.reader.look(query, Words(agenda.words, agenda.word_keys, agenda.word_closed))
-            said = self.drop_output(torch.tanh(self.project(h) + self.say(found)))
         return Step(h, recurrent, switch, new, used, ticked, said)
-
-    def _chosen(
-        self, scores: Float[Tensor, "b n"], ticked: Float[Tensor, "b n"], closed: Float[Tensor, "b n"]
-    ) -> tuple[Tensor, ...]:
-        """The weights of items among new ones and among used ones."""
-        shares = torch.stack((1 - ticked, ticked))
-        masked = self.settings.choice == "masked"
-        both = scores + shares.clamp(min=LEAST).log() if masked else scores * shares
-        return torch.softmax(both + closed, dim=2).unbind()
 
     def unrolled(self, memory: Memory, before: Int[Tensor, "b t"]) -> tuple[Float[Tensor, "b t e"], Checked]:
         """What the language model says at all steps, and what they did, with the ids before each target given."""

@@ -8,7 +8,8 @@ said there, which the next step reads beside its word:
     \tilde h_t = \tanh(P h_t + S c_t)
 
 The score of Bahdanau et al. 2015 in the order of Luong et al. 2015: a look before the step would not know the word that
-was written last. The agenda alone knows an item as the sum of its words, and so not their order.
+was written last. The agenda alone knows an item as the sum of its words, and so neither their order nor its place on
+the list; so an item is also chosen by how well its words fit, as they were read.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from catena.encoders.build import build_encoder
 from catena.encoders.settings import RecurrentSettings
 from catena.numerics import NEVER
 from catena.shapes import mask_from_lengths
+
+LEAST = 1e-12
+"""The smallest sum whose logarithm is taken."""
 
 
 class Words(NamedTuple):
@@ -50,7 +54,14 @@ class Reader(nn.Module):
         real = mask_from_lengths(lengths, states.shape[1])
         return Words(states, self.keys(states), torch.zeros_like(states[..., 0]).masked_fill(~real, NEVER))
 
-    def look(self, query: Float[Tensor, "b a"], words: Words) -> Float[Tensor, "b c"]:
-        """What a query finds."""
+    def look(self, query: Float[Tensor, "b a"], words: Words) -> tuple[Float[Tensor, "b s"], Float[Tensor, "b c"]]:
+        """How well a query fits each word, and what it finds."""
         scores = self.weight(torch.tanh(query[:, None] + words.keys))[:, :, 0] + words.closed
-        return torch.bmm(torch.softmax(scores, dim=1)[:, None], words.states)[:, 0]
+        return scores, torch.bmm(torch.softmax(scores, dim=1)[:, None], words.states)[:, 0]
+
+
+def log_sums(scores: Float[Tensor, "b s"], belongs: Float[Tensor, "b s n"]) -> Float[Tensor, "b n"]:
+    """log Σ exp of the scores that belong to each of n; finite where none does."""
+    top = scores.amax(dim=1, keepdim=True).detach()
+    sums = torch.bmm((scores - top).exp()[:, None], belongs)[:, 0]
+    return sums.clamp(min=LEAST).log() + top

@@ -31,10 +31,6 @@ class ChecklistSettings(Config):
     reader: Literal["none", "attention"] = "none"
     """How the source is looked at beside its agenda. none: it is not, as in the paper. attention: its words are read
     from both ends, and looked back at in each step."""
-    choice: Literal["scaled", "masked"] = "scaled"
-    """How an item is chosen among new ones. scaled: its score is multiplied by how far it is still to be mentioned, as
-    in the paper, so that one that was mentioned scores 0 but keeps some weight. masked: its weight itself is
-    multiplied, and becomes 0. Among used ones likewise."""
     dropout_input: float = Field(0.3, ge=0, lt=1)
     """Probability of dropping a number of a word's vector in training, the same numbers at every step of a text."""
     dropout_source: float = Field(0.3, ge=0, lt=1)
