@@ -17,7 +17,7 @@ from catena.randomness import Randomness
 from catena.tasks.application import Asking, Reading
 from catena.tasks.converse.application import ConverseApplication
 from catena.tasks.converse.dataset import prepare
-from catena.tasks.converse.predictor import ConversePredictor, RetrievalPredictor
+from catena.tasks.converse.predictor import GUESSED, ConversePredictor, RetrievalPredictor
 from catena.tasks.converse.questions import Question, questions_of
 from catena.tasks.converse.rankers import DualRanker, MixedRanker, TermRanker
 from catena.training.report import SilentReporter
@@ -66,6 +66,9 @@ def test_every_kind_replies_and_is_scored(kind: str, runs: dict[str, Path], pair
         scores = [found.score for found in reply.responses]
         assert len(scores) == 2
         assert scores == sorted(scores, reverse=True)
+    assert [reply.known for reply in replies] == [True, False, True, False, True]
+    assert [GUESSED in model.remarks(reply) for reply in replies] == [False, False, False, True, False]
+    assert json.loads(model.write(replies[3], "zzz", "jsonl"))["known"] is False
     report = model.evaluate(pairs)
     assert 0 <= report.scores["recall@1"] <= report.scores["recall@2"] <= report.scores["recall@5"] <= 1
     assert "candidates:4|distractors:random" in report.signatures["mrr"]

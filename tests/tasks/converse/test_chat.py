@@ -73,6 +73,14 @@ def test_a_model_that_writes_draws_by_the_seed(tmp_path: Path) -> None:
     assert len({tuple(two) for two in answers}) > 1
 
 
+def test_a_dual_encoder_does_not_answer_what_it_cannot_know(tmp_path: Path) -> None:
+    made = config(write_pairs(tmp_path / "x.tsv", 3), "dual", training={"max_epochs": 1})
+    ConverseApplication().train(made, tmp_path / "run", SilentReporter())
+    chat = Chat(ConverseApplication().load(tmp_path / "run", "cpu"))
+    assert chat.say("qwerty 你好 ?") == NOTHING, "signs alone say nothing"
+    assert chat.say("the cat") != NOTHING
+
+
 def test_a_file_without_responses_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("a\t\nb\t \n", encoding="utf-8")
     with pytest.raises(DataError, match="nothing to answer with"):

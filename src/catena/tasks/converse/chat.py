@@ -77,6 +77,8 @@ class Chat:
             generator = Randomness(self.seed).torch("chat", len(turns))
             found = self.model.written([context], search, generator, n)[0]
             return list({one.text: one for one in found if one.text.strip()}.values())
+        if not self.model.ranker.knows(context):
+            return []
         said = {turn for turn, mine in zip(turns, own, strict=True) if mine}
         found = self.model.reply([context], Asking(nbest=n + len(said)))[0]
         if isinstance(self.model.ranker, TermRanker):

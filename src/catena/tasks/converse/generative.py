@@ -34,7 +34,7 @@ from catena.tasks.converse.encoding import learn_tokeniser, learn_vocabulary, te
 from catena.tasks.converse.index import Found
 from catena.tasks.converse.predictor import ASKED, ConversePredictor, Reply
 from catena.tasks.converse.questions import Question, questions_of, scores_of
-from catena.tasks.converse.rankers import Ranker
+from catena.tasks.converse.rankers import Ranker, words_of
 from catena.tasks.converse.settings import (
     WHAT_NEXT,
     WRITING,
@@ -121,6 +121,10 @@ class Scribe(Ranker):
         alone = dict(zip(texts, self.log_probs([(SILENCE, text) for text in texts]), strict=True))
         gains = iter([float((own - alone[text]).mean()) for own, (_, text) in zip(after, pairs, strict=True)])
         return [np.array([next(gains) for _ in question.candidates]) for question in questions]
+
+    def knows(self, exchange: Exchange) -> bool:
+        tokens = [token for turn in exchange.context for token in self.encoding.tokeniser.tokens(turn)]
+        return self.author.copies or any(id != UNK for id in self.encoding.vocabulary.ids(words_of(tokens)))
 
     def perplexities(self, part: Sequence[Exchange]) -> tuple[dict[str, float], int]:
         """Perplexity on the right responses of a part, that of the n-grams on the same, and their tokens."""
@@ -320,7 +324,8 @@ class WritingPredictor(ConversePredictor):
         """That responses were cut, and at what length."""
         own = f"evaluation.search.max_length = {self.config.evaluation.search.max_length}"
         words = cut_remark("response", prediction.asking.max_length, own)
-        return [words] * sum(found.finished is False for found in prediction.responses)
+        cut = sum(found.finished is False for found in prediction.responses)
+        return [*super().remarks(prediction), *[words] * cut]
 
     def written(
         self, contexts: Sequence[Exchange], settings: SearchLimits, generator: torch.Generator, n: int = 1

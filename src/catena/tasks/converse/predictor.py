@@ -28,6 +28,7 @@ from catena.tasks.written import NOT_KNOWN, score_cell, score_value
 
 BLOCK = 256
 ASKED = Place("asked", 1)
+GUESSED = "{n} context{s} had no word that the model knows: what is answered there is a guess"
 BLANK = Found("", NOT_KNOWN)
 """What is written where nothing was said."""
 STRUCTURED = ("labelled", "distractors", "responses", "turns")
@@ -36,10 +37,15 @@ STRUCTURED = ("labelled", "distractors", "responses", "turns")
 
 @dataclass(frozen=True)
 class Reply:
-    """The best responses to a context, the best first. Prints as the best one; as nothing where there is none."""
+    """The best responses to a context, the best first. Prints as the best one; as nothing where there is none.
+
+    Args:
+        known: whether the model knows any word of the context; if not, the responses are a guess.
+    """
 
     responses: tuple[Found, ...]
     asking: Asking = BEST
+    known: bool = True
 
     def __str__(self) -> str:
         return self.responses[0].text if self.responses else ""
@@ -66,7 +72,7 @@ class ConversePredictor(Predictor):
         contexts = [self.exchange(item) for item in items]
         asked = [i for i, context in enumerate(contexts) if context.context]
         found = dict(zip(asked, self.reply([contexts[i] for i in asked], asking), strict=True))
-        return [Reply(found.get(i, ()), asking) for i in range(len(items))]
+        return [Reply(found.get(i, ()), asking, self.ranker.knows(contexts[i])) for i in range(len(items))]
 
     def exchange(self, item: str | Exchange | Sequence[str]) -> Exchange:
         """An item as an exchange without responses, cut to the window."""
@@ -132,11 +138,16 @@ class ConversePredictor(Predictor):
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
+    def remarks(self, prediction: Reply) -> list[str]:
+        """That a context was not understood at all."""
+        return [] if prediction.known or not prediction.responses else [GUESSED]
+
     def write(self, prediction: Reply, item: Any, format: str) -> str:
         context = " __eot__ ".join(item.context) if isinstance(item, Exchange) else " ".join(str(item).split())
         if format == "jsonl":
             listed = [_row(found) for found in prediction.responses or (BLANK,)]
-            return json.dumps({"context": list(turns_of(context)), "responses": listed}, ensure_ascii=False)
+            row = {"context": list(turns_of(context)), "known": prediction.known, "responses": listed}
+            return json.dumps(row, ensure_ascii=False)
         if format == "text":
             return "\n".join(found.text for found in prediction.responses)
         lines = []

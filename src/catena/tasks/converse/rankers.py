@@ -17,6 +17,7 @@ from catena.data.batches import BatchPlan, pad
 from catena.data.dialogue import Exchange
 from catena.data.settings import BatchSettings
 from catena.data.tokenise import Tokeniser
+from catena.data.vocabulary import UNK
 from catena.metrics.ranking import Standing, standing
 from catena.retrieval.dual import DualEncoder
 from catena.retrieval.index import IndexPart, MixedPart, TermPart, VectorPart
@@ -26,12 +27,21 @@ from catena.tasks.converse.encoding import TOKENISER, DualEncoding
 from catena.tasks.converse.questions import Groups, Question
 
 
+def words_of(tokens: Sequence[str]) -> Sequence[str]:
+    """Those tokens that say something: words and numbers, or all where there is none, as in a line of smiles."""
+    return [token for token in tokens if any(map(str.isalnum, token))] or tokens
+
+
 class Ranker(ABC):
     """Says how well responses fit contexts."""
 
     @abstractmethod
     def scores(self, questions: Sequence[Question]) -> list[np.ndarray]:
         """The score of each candidate of each question."""
+
+    @abstractmethod
+    def knows(self, exchange: Exchange) -> bool:
+        """Whether any word of a context is known; if none is, every score is a guess."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -89,6 +99,9 @@ class TermRanker(Searcher):
     def queries(self, contexts: Sequence[Exchange]) -> list[dict[str, float]]:
         return [self.matcher.query(self._tokens(exchange)) for exchange in contexts]
 
+    def knows(self, exchange: Exchange) -> bool:
+        return any(token in self.matcher.frequency for token in words_of(self._tokens(exchange)))
+
     def _tokens(self, exchange: Exchange) -> list[str]:
         return [token for turn in exchange.context for token in self.tokeniser.tokens(turn)]
 
@@ -124,6 +137,10 @@ class DualRanker(Searcher):
     def queries(self, contexts: Sequence[Exchange]) -> np.ndarray:
         return self._vectors([self.encoding.context(exchange) for exchange in contexts], self.model.queries)
 
+    def knows(self, exchange: Exchange) -> bool:
+        tokens = [token for turn in exchange.context for token in self.encoding.tokeniser.tokens(turn)]
+        return any(id != UNK for id in self.encoding.vocabulary.ids(words_of(tokens)))
+
     def keys(self, responses: Sequence[str]) -> np.ndarray:
         """The vectors of responses."""
         return self._vectors([self.encoding.response(text) for text in responses], self.model.keys)
@@ -157,6 +174,9 @@ class MixedRanker(Searcher):
 
     def scores(self, questions: Sequence[Question]) -> list[np.ndarray]:
         return [scores @ np.array(self.weights) for scores in self.each(questions)]
+
+    def knows(self, exchange: Exchange) -> bool:
+        return any(ranker.knows(exchange) for ranker in self.rankers)
 
     def searchers(self) -> list[tuple[Searcher, float]]:
         """The rankers that have an index, with their weights."""
