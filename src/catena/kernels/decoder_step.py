@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.kernels.compiled import SUMS, called, compiled
+from catena.kernels.looks import look, rounded_up
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.transformer_step import (
     ACTIVATIONS,
-    ONE,
     ROWS,
-    ZERO,
     activate,
     add_rows,
     copy_rows,
@@ -27,7 +26,6 @@ from catena.kernels.transformer_step import (
     normalise,
     turn,
 )
-from catena.kernels.vector_math import exp_less
 
 
 class Weights(NamedTuple):
@@ -125,8 +123,9 @@ def _layers(
     added = np.empty((n, output_bias.shape[1]), np.float32)
     fed = np.empty((n, rise_bias.shape[1]), np.float32)
     tail = np.empty((2, rise_bias.shape[1]), np.float32)
-    scores = np.empty((2, longest), np.float32)
-    places = np.empty(longest, np.int64)
+    scores, offsets = np.empty(rounded_up(longest), np.float32), np.empty(rounded_up(longest), np.int64)
+    n_heads = d // d_head
+    of_heads = n_heads, n_heads, d_head, d_head
     here = x[low:high]
     for layer in range(n_layers):
         norm = norms[layer]
@@ -143,17 +142,21 @@ def _layers(
                 values[entry, j // d_head, j % d_head] = projected[r, 2 * d + j]
         for r in range(n):
             begin = begins[low + r]
-            _look(projected[r], keys, values, entries[low + r, begin:], scores, looked[r])
+            for t in range(begin, used):
+                offsets[t - begin] = entries[low + r, t] * d
+            look(projected[r], keys.ravel(), values.ravel(), offsets, used - begin, of_heads, scores, looked[r])
         map_rows(looked, output[layer], output_bias[layer], added)
         _leave(added, here, pre, norm[0], norm[1], eps[layer, 0], seen)
 
         _enter(here, pre, norm[2], norm[3], eps[layer, 1], seen)
         map_rows(seen, query[layer], query_bias[layer], added)
         for r in range(n):
-            size = sizes[low + r]
-            for s in range(size):
-                places[s] = first[low + r] + s
-            _look(added[r], source[layer, 0], source[layer, 1], places[:size], scores, looked[r])
+            for s in range(sizes[low + r]):
+                offsets[s] = (first[low + r] + s) * d
+            look(
+                added[r], source[layer, 0].ravel(), source[layer, 1].ravel(), offsets, sizes[low + r], of_heads,
+                scores, looked[r],
+            )  # fmt: skip
             if layer == n_layers - 1:
                 for j in range(d):
                     asked[low + r, j] = added[r, j]
@@ -194,66 +197,3 @@ def _leave(added: Any, here: Any, pre: Any, weight: Any, bias: Any, eps: Any, se
     if not pre:
         normalise(here, weight, bias, eps, seen)
         copy_rows(seen, here)
-
-
-@called(SUMS)
-def _look(queries: Any, keys: Any, values: Any, places: Any, room: Any, found: Any) -> None:
-    """What the heads of one row find at some places among keys and values, ``m h d_head``."""
-    _, n_heads, d_head = keys.shape
-    size = places.shape[0]
-    scores, weights = room[0], room[1]
-    scale = ONE / np.sqrt(np.float32(d_head))
-    for h in range(n_heads):
-        here = found[h * d_head : (h + 1) * d_head]
-        _score(queries[h * d_head : (h + 1) * d_head], keys, h, places, scores)
-        most = scores[0]
-        for s in range(size):
-            most = max(most, scores[s])
-        for s in range(size):
-            scores[s] = (scores[s] - most) * scale
-        exp_less(scores[:size], ZERO, weights[:size])
-        mass = ZERO
-        for s in range(size):
-            mass += weights[s]
-        _gather(weights, values, h, places, here)
-        for j in range(d_head):
-            here[j] /= mass
-
-
-@called(SUMS)
-def _score(query: Any, keys: Any, h: Any, places: Any, scores: Any) -> None:
-    """The products of a query with keys, four at a time: sums that do not wait for each other."""
-    size, s = places.shape[0], 0
-    while s + 4 <= size:
-        one, two, three, four = places[s], places[s + 1], places[s + 2], places[s + 3]
-        a, b, c, e = ZERO, ZERO, ZERO, ZERO
-        for j in range(query.shape[0]):
-            a += query[j] * keys[one, h, j]
-            b += query[j] * keys[two, h, j]
-            c += query[j] * keys[three, h, j]
-            e += query[j] * keys[four, h, j]
-        scores[s], scores[s + 1], scores[s + 2], scores[s + 3] = a, b, c, e
-        s += 4
-    for last in range(s, size):
-        one, a = places[last], ZERO
-        for j in range(query.shape[0]):
-            a += query[j] * keys[one, h, j]
-        scores[last] = a
-
-
-@called(SUMS)
-def _gather(weights: Any, values: Any, h: Any, places: Any, here: Any) -> None:
-    """The weighted sum of values, four at a time: each sum is fetched and put back a quarter as often."""
-    size, s = places.shape[0], 0
-    for j in range(here.shape[0]):
-        here[j] = ZERO
-    while s + 4 <= size:
-        one, two, three, four = places[s], places[s + 1], places[s + 2], places[s + 3]
-        a, b, c, e = weights[s], weights[s + 1], weights[s + 2], weights[s + 3]
-        for j in range(here.shape[0]):
-            here[j] += a * values[one, h, j] + b * values[two, h, j] + c * values[three, h, j] + e * values[four, h, j]
-        s += 4
-    for last in range(s, size):
-        one, a = places[last], weights[last]
-        for j in range(here.shape[0]):
-            here[j] += a * values[one, h, j]

@@ -66,7 +66,7 @@ def _tile(n_rows: int) -> Any:
 def _write_tile(builder: Any, n_rows: int, x: Any, x_stride: Any, panel: Any, d_in: Any, y: Any, y_stride: Any) -> None:
     """The instructions of a tile: its numbers are loaded, pass through the loop over ``d_in``, and are stored."""
     places = [
-        _vector_at(builder, y, builder.add(builder.mul(INDEX(row), y_stride), INDEX(column)))
+        vector_at(builder, y, builder.add(builder.mul(INDEX(row), y_stride), INDEX(column)))
         for row in range(n_rows)
         for column in range(0, WIDE, LANES)
     ]
@@ -79,17 +79,17 @@ def _write_tile(builder: Any, n_rows: int, x: Any, x_stride: Any, panel: Any, d_
     sums = [builder.phi(VECTOR) for _ in places]
     offset = builder.mul(i, INDEX(WIDE))
     weights = [
-        builder.load(_vector_at(builder, panel, builder.add(offset, INDEX(column))), align=4)
+        builder.load(vector_at(builder, panel, builder.add(offset, INDEX(column))), align=4)
         for column in range(0, WIDE, LANES)
     ]
     if n_rows > 2:  # there is time to fetch the next panel meanwhile
         ahead = builder.add(offset, builder.mul(d_in, INDEX(WIDE)))
         for column in range(0, WIDE, LANES):
-            _fetch(builder, builder.gep(panel, [builder.add(ahead, INDEX(column))]))
+            fetch(builder, builder.gep(panel, [builder.add(ahead, INDEX(column))]))
     added: list[Any] = []
     for row in range(n_rows):
         number = builder.load(builder.gep(x, [builder.add(builder.mul(INDEX(row), x_stride), i)]), align=4)
-        everywhere = _in_all_lanes(builder, number)
+        everywhere = in_all_lanes(builder, number)
         for weight in weights:
             product = builder.fmul(everywhere, weight, flags=("contract",))
             added.append(builder.fadd(sums[len(added)], product, flags=("contract",)))
@@ -109,11 +109,11 @@ def _write_tile(builder: Any, n_rows: int, x: Any, x_stride: Any, panel: Any, d_
         builder.store(result, place, align=4)
 
 
-def _vector_at(builder: Any, pointer: Any, offset: Any) -> Any:
+def vector_at(builder: Any, pointer: Any, offset: Any) -> Any:
     return builder.bitcast(builder.gep(pointer, [offset]), VECTOR.as_pointer())
 
 
-def _fetch(builder: Any, pointer: Any) -> None:
+def fetch(builder: Any, pointer: Any) -> None:
     """Begin to fetch what is read soon."""
     address, number = builder.bitcast(pointer, ir.IntType(8).as_pointer()), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
@@ -122,7 +122,7 @@ def _fetch(builder: Any, pointer: Any) -> None:
     builder.call(function, [address, read, near, data])
 
 
-def _in_all_lanes(builder: Any, number: Any) -> Any:
+def in_all_lanes(builder: Any, number: Any) -> Any:
     nothing = ir.Constant(VECTOR, ir.Undefined)
     one = builder.insert_element(nothing, number, ir.IntType(32)(0))
     return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
@@ -136,11 +136,11 @@ def _pointer_to(context: Any, array: Any, offset: Any) -> Any:
         data = cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0]).data
         return builder.gep(data, [arguments[1]])
 
-    return types.CPointer(types.float32)(array, types.int64), generate
+    return types.CPointer(array.dtype)(array, types.int64), generate
 
 
 # A decorated intrinsic takes one argument less than its definition, which a type checker cannot know.
-_at: Any = _pointer_to
+place_of: Any = _pointer_to
 _tile_of_8: Any = _tile(8)
 _tile_of_4: Any = _tile(4)
 _tile_of_2: Any = _tile(2)
@@ -154,19 +154,19 @@ def _add_product(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
     n, stride = x.shape
     d_in, wide = panels.shape[1], y.shape[1]
     for p in range(low, high):
-        panel = _at(panels, p * d_in * WIDE)
+        panel = place_of(panels, p * d_in * WIDE)
         row = 0
         while row + 8 <= n:
-            _tile_of_8(_at(x, row * stride), stride, panel, d_in, _at(y, row * wide + p * WIDE), wide)
+            _tile_of_8(place_of(x, row * stride), stride, panel, d_in, place_of(y, row * wide + p * WIDE), wide)
             row += 8
         if row + 4 <= n:
-            _tile_of_4(_at(x, row * stride), stride, panel, d_in, _at(y, row * wide + p * WIDE), wide)
+            _tile_of_4(place_of(x, row * stride), stride, panel, d_in, place_of(y, row * wide + p * WIDE), wide)
             row += 4
         if row + 2 <= n:
-            _tile_of_2(_at(x, row * stride), stride, panel, d_in, _at(y, row * wide + p * WIDE), wide)
+            _tile_of_2(place_of(x, row * stride), stride, panel, d_in, place_of(y, row * wide + p * WIDE), wide)
             row += 2
         if row < n:
-            _tile_of_1(_at(x, row * stride), stride, panel, d_in, _at(y, row * wide + p * WIDE), wide)
+            _tile_of_1(place_of(x, row * stride), stride, panel, d_in, place_of(y, row * wide + p * WIDE), wide)
 
 
 add_product: Callable[..., None] = called()(_add_product)

@@ -16,7 +16,7 @@ from numba.extending import overload
 
 from catena.kernels.compiled import SUMS, called, compiled
 from catena.kernels.int8_products import map_rows8
-from catena.kernels.ngram_prefetch import prefetch
+from catena.kernels.looks import look, rounded_up
 from catena.kernels.products import add_product, widened
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.vector_math import exp_less
@@ -28,9 +28,6 @@ ROWS = 32
 """Sequences that take a step together: more would not fit into the nearest memory."""
 
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
-LINE = 16
-"""Numbers that are fetched together."""
-
 SLOPE = np.float32(0.4 / np.sqrt(2))
 Q0, Q1, Q2, Q3, Q4, Q5, Q6, Q7, Q8 = (
     np.float32(q)
@@ -106,7 +103,8 @@ def _layers(
     added = np.empty((n, output_bias.shape[1]), np.float32)
     fed = np.empty((n, rise_bias.shape[1]), np.float32)
     tail = np.empty((2, rise_bias.shape[1]), np.float32)
-    scores = np.empty((2, used), np.float32)
+    scores, offsets = np.empty(rounded_up(used), np.float32), np.empty(rounded_up(used), np.int64)
+    of_heads = n_heads, n_kv_heads, d_head, cache.shape[4] * d_head
     here = x[low:high]
     for layer in range(heads.shape[0]):
         norm = norms[layer]
@@ -120,9 +118,12 @@ def _layers(
                 turn(projected[r], (n_heads + n_kv_heads) * d_head, turns[low + r])
         for r in range(n):
             _remember(projected[r], n_heads, cache[layer, 0, low + r], cache[layer, 1, low + r], used - 1)
-            _look(
-                projected[r], cache[layer, 0, low + r], cache[layer, 1, low + r], begins[low + r], used, n_heads,
-                scores, found[r],
+            size = used - begins[low + r]
+            for s in range(size):
+                offsets[s] = (begins[low + r] + s) * d_head
+            look(
+                projected[r], cache[layer, 0, low + r].ravel(), cache[layer, 1, low + r].ravel(), offsets, size,
+                of_heads, scores, found[r],
             )  # fmt: skip
         map_rows(found, output[layer], output_bias[layer], added)
         add_rows(added, here)
@@ -218,75 +219,6 @@ def _remember(made: Any, n_heads: Any, keys: Any, values: Any, slot: Any) -> Non
         for j in range(d_head):
             keys[g, slot, j] = made[(n_heads + g) * d_head + j]
             values[g, slot, j] = made[(n_heads + n_kv_heads + g) * d_head + j]
-
-
-@called(SUMS)
-def _look(queries: Any, keys: Any, values: Any, begin: Any, used: Any, n_heads: Any, room_for: Any, found: Any) -> None:
-    """What the heads of one sequence find among the slots from ``begin`` to ``used``.
-
-    What the next head will read is fetched in the meantime: it lies a whole room further on.
-    """
-    n_kv_heads, room, d_head = keys.shape
-    scores, weights = room_for[0], room_for[1]
-    scale = ONE / np.sqrt(np.float32(d_head))
-    for h in range(n_heads):
-        query = queries[h * d_head : (h + 1) * d_head]
-        key, value = keys[h * n_kv_heads // n_heads], values[h * n_kv_heads // n_heads]
-        here = found[h * d_head : (h + 1) * d_head]
-        for j in range(d_head):
-            here[j] = ZERO
-        _score(query, key, begin, used, room * d_head, scores)
-        most = scores[begin]
-        for s in range(begin, used):
-            scores[s] *= scale
-            most = max(most, scores[s])
-        exp_less(scores[begin:used], most, weights[begin:used])
-        mass = ZERO
-        for s in range(begin, used):
-            mass += weights[s]
-        _gather(weights, value, begin, used, room * d_head, here)
-        for j in range(d_head):
-            here[j] /= mass
-
-
-@called(SUMS)
-def _score(query: Any, key: Any, begin: Any, used: Any, ahead: Any, scores: Any) -> None:
-    """The products of a query with keys, four at a time: sums that do not wait for each other."""
-    d_head = query.shape[0]
-    s = begin
-    while s + 4 <= used:
-        a, b, c, e = ZERO, ZERO, ZERO, ZERO
-        for line in range(s * d_head, (s + 4) * d_head, LINE):
-            prefetch(key, np.uint64(line + ahead))
-        for j in range(d_head):
-            a += query[j] * key[s, j]
-            b += query[j] * key[s + 1, j]
-            c += query[j] * key[s + 2, j]
-            e += query[j] * key[s + 3, j]
-        scores[s], scores[s + 1], scores[s + 2], scores[s + 3] = a, b, c, e
-        s += 4
-    for last in range(s, used):
-        a = ZERO
-        for j in range(d_head):
-            a += query[j] * key[last, j]
-        scores[last] = a
-
-
-@called(SUMS)
-def _gather(weights: Any, value: Any, begin: Any, used: Any, ahead: Any, here: Any) -> None:
-    """The weighted sum of values, four at a time: each sum is fetched and put back a quarter as often."""
-    d_head = here.shape[0]
-    s = begin
-    while s + 4 <= used:
-        a, b, c, e = weights[s], weights[s + 1], weights[s + 2], weights[s + 3]
-        for line in range(s * d_head, (s + 4) * d_head, LINE):
-            prefetch(value, np.uint64(line + ahead))
-        for j in range(d_head):
-            here[j] += a * value[s, j] + b * value[s + 1, j] + c * value[s + 2, j] + e * value[s + 3, j]
-        s += 4
-    for last in range(s, used):
-        for j in range(d_head):
-            here[j] += weights[last] * value[last, j]
 
 
 @called(SUMS)

@@ -23,7 +23,7 @@ LN2_HIGH_64, LN2_LOW_64 = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 LEAST_32, LEAST_64 = np.float32(-87.0), -708.0
 """Below these the result is taken as 0; it would be a denormal number soon after."""
 
-S2, S3, S4, S5, S6, S7 = (np.float32(1 / math.factorial(n)) for n in range(2, 8))
+TERMS_32 = S2, S3, S4, S5, S6, S7 = tuple(np.float32(1 / math.factorial(n)) for n in range(2, 8))
 D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13 = (1 / math.factorial(n) for n in range(2, 14))
 
 
