@@ -61,6 +61,8 @@ def _model(flags: ChatFlags) -> ConversePredictor:
     from catena.tasks.converse.predictor import ConversePredictor
 
     if flags.run.is_file():
+        if flags.quantization is not None:
+            raise UsageError(f"--quantization is for runs of networks, and {flags.run} is searched as it is")
         return model_of_file(flags.run, flags.encoding)
     model = open_model(flags.run, flags)
     if not isinstance(model, ConversePredictor):

@@ -46,7 +46,7 @@ class ScoredOutput(OutputLayer):
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
         read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
         weight = self.scores.weight
-        if not FewRows.suits(hidden, weight):
+        if not FewRows.suits(hidden, weight) and not isinstance(weight, Int8Weight):
             return self._log_softmax(hidden, weight, self.final_bias)
         if self._rows is None or not self._rows.is_current(weight):
             self._rows = weight.matrix if isinstance(weight, Int8Weight) else FewRows(weight)
