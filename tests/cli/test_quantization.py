@@ -105,9 +105,10 @@ def test_what_is_not_held_so_says_so(folder: Path, trained: Path, ngram_model: P
         said = catena("predict", run, folder / "text.txt", "--quantization", "int8")
         assert said.code == 1
         assert said.sentence.startswith(f"{run}, a model of the task {task}, is not held in 8 bits: networks of")
-    assert (
-        "--quantization is 'int4', and must be None or int8" in catena("predict", trained, "--quantization", "int4").err
-    )
+    said = catena("chat", folder / "dev.tsv", "--quantization", "int8")
+    assert said.sentence == f"--quantization is for runs of networks, and {folder / 'dev.tsv'} is searched as it is"
+    said = catena("predict", trained, "--quantization", "int4")
+    assert said.sentence.startswith("--quantization is 'int4', and must be")
 
 
 def test_other_numbers_of_bits_are_refused_in_python(folder: Path) -> None:
