@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from catena.data.settings import VocabularySettings
 from catena.data.vocabulary import Vocabulary
-from catena.errors import DataError
+from catena.errors import DataError, FormatError
 from catena.lm.base import SPECIALS
 from catena.lm.ngram.model import NgramModel
 from tests.laws.stepper_laws import StepperLaws
@@ -118,6 +119,34 @@ def test_evaluation_counts_tokens_ends_and_unknowns():
     assert model.evaluate(["the dog", "", "\t"], skip_blank=True).sentences == 1
     with pytest.raises(DataError, match="a text without tokens has no value"):
         model.perplexity([])
+
+
+def test_what_is_no_list_of_sentences_is_refused():
+    model = NgramModel.train(TEXT, order=2)
+    assert repr(model) == f"NgramModel(order=2, v={model.v}, estimator='modified-kneser-ney')"
+    with pytest.raises(DataError, match=r"one string: write \['the dog'\]"):
+        model.score("the dog")
+    with pytest.raises(DataError, match=r"number 2 is \['a', 'b'\], a list: join its tokens by blanks"):
+        NgramModel.train(iter(["a b", ["a", "b"]]))
+    with pytest.raises(DataError, match="is b'a b', a bytes"):
+        model.evaluate(iter([b"a b"]))
+    with pytest.raises(FormatError, match="no file 'the dog ran': check the name, or give sentences as a list"):
+        model.perplexity("the dog ran")
+    with pytest.raises(FormatError, match=r"no file 'the the .* …': check"):
+        NgramModel.train("the " * 10_000)
+
+
+def test_names_of_files_are_not_taken_for_sentences(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = NgramModel.train(TEXT, order=2)
+    for name in ("one", "two"):
+        Path(name).write_text("the dog ran\n", encoding="utf-8")
+    for asked in (["one", "two"], [Path("one"), "the dog"]):
+        with pytest.raises(DataError, match="must be a sentence or a file, and may be both: give each file as a Path"):
+            model.evaluate(iter(asked))
+    assert model.evaluate([Path("one"), Path("two")]).tokens == 8
+    assert model.evaluate(["one "]).tokens == 2
+    assert model.evaluate(["one", "the dog"]).tokens == 5
 
 
 def test_impossible_texts_have_infinite_perplexity():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 
 from catena.data.settings import VocabularySettings
 from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
-from catena.errors import DataError
+from catena.errors import DataError, FormatError
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL
 from catena.lm.ngram.counts import NgramCounts, check_order, count_ids
 from catena.lm.ngram.external import ExternalCounter, folder_for_runs
 from catena.lm.ngram.lexicon import MARKS, Bytes, Lexicon, Types
-from catena.lm.ngram.reading import Progress, Source, joined, pieces
+from catena.lm.ngram.reading import Progress, Source, joined, pieces, shortened
 from catena.lm.ngram.space import MappedSpace
 from catena.lm.ngram.trie import Ints
 
@@ -29,13 +30,22 @@ AT_ONCE = 1000
 
 def as_pieces(text: Text, read: Callable[[Iterable[Path]], Iterator[Bytes]] = pieces) -> Iterator[Bytes]:
     """Lines of bytes of a file, of several, or of the sentences themselves."""
+    if isinstance(text, str) and len(text.split()) > 1 and not os.path.exists(text):
+        raise FormatError(f"there is no file {shortened(text)}: check the name, or give sentences as a list of them")
     if isinstance(text, (str, Path)):
         return read([Path(text)])
     listed = list(text)
     paths = [item for item in listed if isinstance(item, Path)]
     if paths and len(paths) == len(listed):
         return read(paths)
-    return iter([joined([str(item) for item in listed])])
+    # Of strings alone nobody can tell. One that names no file ends the question.
+    if paths or (listed and all(isinstance(item, str) and os.path.isfile(item) for item in listed)):
+        name = next(item for item in listed if isinstance(item, str))
+        raise DataError(
+            f"{shortened(name)} must be a sentence or a file, and may be both: give each file as a Path, and where it "
+            "is a sentence, end it with a blank"
+        )
+    return iter([joined(listed)])
 
 
 def counted_text(

@@ -82,6 +82,9 @@ class NgramModel(LanguageModel[Tensor]):
         # After "begin", the begin of a sentence is all that was read.
         self._begun = int(packed.step(np.zeros(1, np.int64), np.array([self.begin]))[0][0])
 
+    def __repr__(self) -> str:
+        return f"NgramModel(order={self.order}, v={self.v}, estimator={self.about.estimator!r})"
+
     @property
     def vocabulary(self) -> Vocabulary:
         return self._vocabulary
@@ -117,7 +120,7 @@ class NgramModel(LanguageModel[Tensor]):
         """A model of a text whose tokens stand between blanks, one sentence to a line.
 
         Args:
-            text: a file, several files, or the sentences themselves.
+            text: a file; several files, as a list of paths; or the sentences themselves, as a list of strings.
             order: the length of the longest n-grams.
             estimator: a name in ``ESTIMATORS``, or such a function.
             prune: n-grams of length k that occur ``prune[k - 1]`` times or less are left out, the last number that of
@@ -266,7 +269,7 @@ class NgramModel(LanguageModel[Tensor]):
         return list(zip(self._vocabulary.tokens(ids.tolist()), log_probs.tolist(), strict=True))
 
     def evaluate(self, text: Source | Sequence[Path], skip_blank: bool = False) -> Scored:
-        """What a text scores: files, or sentences."""
+        """What a text scores: a file, a list of paths, or a list of sentences."""
         from catena.lm.ngram.building import as_pieces
 
         log_prob, tokens, sentences, unknown = 0.0, 0, 0, 0

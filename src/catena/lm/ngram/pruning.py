@@ -18,12 +18,13 @@ def kept_by_count(counts: NgramCounts, prune: Sequence[int]) -> Flags:
 
     Words are all kept: to know fewer, limit the vocabulary.
     """
-    thresholds = [*prune, *([prune[-1] if prune else 0] * (counts.order - len(prune)))]
+    given = [prune] if isinstance(prune, int) else list(prune)
+    thresholds = [*given, *([given[-1] if given else 0] * (counts.order - len(given)))]
     falling = any(a > b for a, b in itertools.pairwise(thresholds))
     if len(thresholds) > counts.order or falling or any(t < 0 for t in thresholds) or thresholds[0] != 0:
         raise ConfigError(
             f"prune must hold at most {counts.order} counts that never fall, the first of them 0, such as 0 0 1, but "
-            f"it is {' '.join(map(str, prune))}"
+            f"it is {' '.join(map(str, given))}"
         )
     kept = counts.space.zeros(len(counts.counts), np.uint8)
     kept[:] = 1

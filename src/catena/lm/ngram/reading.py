@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from catena.data.files import BOMS, explained, open_bytes, open_text
+from catena.errors import DataError
 from catena.lm.ngram.lexicon import Bytes, encoded
 
 PIECE = 1 << 20
@@ -83,15 +85,32 @@ def _decoded(path: Path) -> Iterator[Bytes]:
             yield encoded("\n".join(gathered) + "\n")
 
 
-def joined(sentences: Iterable[str]) -> Bytes:
-    """Sentences as lines. A line end inside a sentence is a blank like any other."""
+def joined(sentences: Iterable[Any]) -> Bytes:
+    """Sentences as lines, which must be strings. A line end inside one is a blank like any other."""
+    if isinstance(sentences, str):
+        raise DataError(f"sentences must be a list of strings, but they are one string: write [{shortened(sentences)}]")
     listed = list(sentences)
     # One by one: a single letter that is not Latin would make each of a joined string two or four bytes wide.
     try:
         raw = b"\n".join([*map(str.encode, listed), b""])
     except UnicodeEncodeError:  # half a surrogate pair
         raw = b"\n".join([*[sentence.encode("utf-8", "surrogatepass") for sentence in listed], b""])
+    except TypeError:
+        raise _no_string(listed) from None
     data = np.frombuffer(raw, np.uint8)
     if b"\r" in raw or np.count_nonzero(data == 10) != len(listed):
         return encoded("".join(sentence.replace("\n", " ").replace("\r", " ") + "\n" for sentence in listed))
     return data
+
+
+def _no_string(sentences: list[Any]) -> DataError:
+    i, other = next((i, item) for i, item in enumerate(sentences) if not isinstance(item, str))
+    return DataError(
+        f"sentences must be strings whose tokens stand between blanks, but number {i + 1} is {shortened(other)}, a "
+        f"{type(other).__name__}: join its tokens by blanks, or give their ids to train_ids and token_log_probs"
+    )
+
+
+def shortened(value: object) -> str:
+    written = repr(value)
+    return written if len(written) < 60 else written[:56] + " …" + written[-1]
