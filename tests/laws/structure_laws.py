@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -170,11 +171,14 @@ class StructureLaws(ABC):
         marginals = structure.marginals()
         for row in self.rows(structure):
             members = self.members(structure, row)
-            expected = torch.zeros_like(marginals[row])
-            for (ids, score), p in zip(members, moments.probabilities(self.scores(structure, row)), strict=True):
+            sums: dict[tuple[int, ...], float] = defaultdict(float)
+            for (ids, score), p in zip(members, moments.probabilities([score for _, score in members]), strict=True):
                 if score > -math.inf:
                     for place in self.parts_of(ids):
-                        expected[place] += p
+                        sums[place] += p
+            expected = torch.zeros_like(marginals[row])
+            for place, p in sums.items():
+                expected[place] = p
             # A score of size s is known to s × 2⁻⁵², and probabilities are no better known than their logs.
             tolerance = self.tolerance([score for _, score in members])
             assert (marginals[row] - expected).abs().max() <= tolerance
@@ -280,8 +284,8 @@ class StructureLaws(ABC):
             if max(score for _, score in members) == -math.inf:
                 assert (drawn[:, row] == -1).all()
                 continue
-            for one in drawn[:, row]:
-                counts[numbers[as_ids(one)]] += 1
+            for one in as_ids(drawn[:, row]):
+                counts[numbers[one]] += 1
             assert all(c == 0 for c, p in zip(counts, chances, strict=True) if p == 0)
             statistic, freedom = moments.chi_square(counts, chances)
             assert surprise(statistic, freedom) < 4
@@ -436,7 +440,11 @@ class StructureLaws(ABC):
 
 def as_ids(x: Tensor) -> Ids:
     """A tensor of ids as nested tuples."""
-    return tuple(as_ids(row) if row.dim() else int(row) for row in x)
+
+    def frozen(rows: list[Any]) -> Ids:
+        return tuple(frozen(row) if isinstance(row, list) else row for row in rows)
+
+    return frozen(x.tolist())
 
 
 def surprise(statistic: float, freedom: int) -> float:
