@@ -339,8 +339,9 @@ def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _copied(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The tensors in memory of their own: the file may be replaced."""
-    return {name: tensor.clone() for name, tensor in tensors.items()}
+    """The tensors in memory of their own, for the file may be replaced; one with several names stays one."""
+    copies = {id(tensor): tensor.clone() for tensor in tensors.values()}
+    return {name: copies[id(tensor)] for name, tensor in tensors.items()}
 
 
 # --- finding the checkpoint that a path means ---------------------------------------------------------------

@@ -10,7 +10,16 @@ from torch import nn
 
 from catena.checkpoint import open_checkpoint, write_checkpoint
 from catena.errors import CheckpointError
-from catena.training.average import AverageOnceStuck, MovingAverage, average, mean, snapshot, using, write_average
+from catena.training.average import (
+    AverageOnceStuck,
+    MeanOfLast,
+    MovingAverage,
+    average,
+    mean,
+    snapshot,
+    using,
+    write_average,
+)
 
 
 class Counting(nn.Module):
@@ -59,6 +68,36 @@ def test_different_models_are_refused(tmp_path: Path) -> None:
 def test_a_mean_of_many_equal_halves_is_exact() -> None:
     tenth = {"w": torch.full((3,), 0.1)}
     assert torch.equal(mean([tenth] * 7)["w"], tenth["w"])
+
+
+def test_a_mean_of_the_last_keeps_tied_weights_one_also_when_it_goes_on_later(tmp_path: Path) -> None:
+    def moved(kept: MeanOfLast, model: Counting, value: float) -> None:
+        with torch.no_grad():
+            model.a.weight.fill_(value)
+        kept.before_evaluation()
+
+    model, other = Counting(), Counting()
+    kept, later = MeanOfLast(model, 3), MeanOfLast(other, 3)
+    for value in (1.0, 2.0, 4.0):
+        moved(kept, model, value)
+    later.load(kept.tensors())
+    moved(later, other, 6.0)
+    for averaging, value in ((kept, 7 / 3), (later, 4.0)):
+        weights = averaging.weights()
+        assert weights is not None
+        assert weights["a.weight"][0, 0].item() == pytest.approx(value)
+        assert weights["b.weight"] is weights["a.weight"]
+        written = write_checkpoint(tmp_path / str(value), weights, lambda _: None)
+        assert written.manifest["model"]["shared"] == {"b.weight": "a.weight"}
+        read = written.weights()
+        assert read["b.weight"] is read["a.weight"]
+
+
+def test_only_what_is_tied_everywhere_is_tied_in_the_mean() -> None:
+    one, two = torch.ones(2), torch.zeros(2)
+    found = mean([{"a": one, "b": one}, {"a": one, "b": two}])
+    assert found["a"].tolist() == [1.0, 1.0]
+    assert found["b"].tolist() == [0.5, 0.5]
 
 
 def test_a_moving_average_counts_tied_weights_once_and_copies_counts() -> None:

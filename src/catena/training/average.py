@@ -145,9 +145,11 @@ class MeanOfLast(Averaging):
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         self.kept.clear()
-        homes = {name: t.device for name, t in self.model.state_dict().items()}
-        for i in range(len(tensors) // len(homes)):
-            self.kept.append({name: tensors[f"{i}/{name}"].to(home) for name, home in homes.items()})
+        for i in range(len(tensors) // len(self.model.state_dict())):
+            weights = snapshot(self.model)
+            for name, tensor in weights.items():
+                tensor.copy_(tensors[f"{i}/{name}"])
+            self.kept.append(weights)
 
 
 class AverageOnceStuck(Averaging):
@@ -253,17 +255,24 @@ def using(model: nn.Module, weights: Weights | None) -> Iterator[Weights]:
 
 
 def mean(several: Sequence[Mapping[str, Tensor]]) -> Weights:
-    """The mean of weights by name, in double precision; what is not a real number is the last one's."""
-    result = {}
-    for name, last in several[-1].items():
-        if last.is_floating_point():
-            total = torch.zeros_like(last, dtype=torch.float64)
-            for weights in several:
-                total += weights[name]
-            result[name] = total.div_(len(several)).to(last.dtype)
-        else:
-            result[name] = last.clone()
-    return result
+    """The mean of weights by name, in double precision; what is not a real number is the last one's. Names that are of
+    one tensor everywhere (tied weights) are of one tensor in the mean."""
+    means: dict[tuple[int, ...], Tensor] = {}
+    places = {name: tuple(id(weights[name]) for weights in several) for name in several[-1]}
+    for name, place in places.items():
+        if place not in means:
+            means[place] = _mean([weights[name] for weights in several])
+    return {name: means[place] for name, place in places.items()}
+
+
+def _mean(tensors: Sequence[Tensor]) -> Tensor:
+    last = tensors[-1]
+    if not last.is_floating_point():
+        return last.clone()
+    total = torch.zeros_like(last, dtype=torch.float64)
+    for tensor in tensors:
+        total += tensor
+    return total.div_(len(tensors)).to(last.dtype)
 
 
 def average(folders: Sequence[Path]) -> Weights:
