@@ -230,7 +230,8 @@ def blocks_of(trainer: Trainer) -> list[Block]:
 
 
 def test_each_epoch_takes_every_piece_once_in_an_order_of_its_own() -> None:
-    corpus = corpus_of_sentences(two_topics(8000), WordSettings(min_count=1), PhraseSettings())
+    lines = [line[: 1 + i % 6] for i, line in enumerate(two_topics(12000))]
+    corpus = corpus_of_sentences(lines, WordSettings(min_count=1), PhraseSettings())
     settings = settings_of(epochs=3)
     trainer = Trainer(new_model(settings, corpus.words, corpus.lines), corpus)
     n, blocks = trainer.n_blocks, blocks_of(trainer)
@@ -239,7 +240,7 @@ def test_each_epoch_takes_every_piece_once_in_an_order_of_its_own() -> None:
     assert max(len(block.lows) for block in blocks) > 2
     assert all(sorted(lines) == sorted(orders[0]) for lines in orders)
     assert len({tuple(lines) for lines in (*orders, sorted(orders[0]))}) == 4
-    assert np.diff(np.sort(orders[0])).max() < 15  # pieces are a few lines
+    assert np.diff(np.sort(orders[0])).max() < 20  # pieces are a few lines
     sizes = []
     for block in blocks:
         pieces = [block.ids[low:high] for low, high in zip(block.lows, block.highs, strict=True)]
@@ -247,7 +248,7 @@ def test_each_epoch_takes_every_piece_once_in_an_order_of_its_own() -> None:
         assert (starts[block.lines] == block.lows).all()
         assert all(piece[-1] < 0 for piece in pieces)
         sizes.append(sum(int((piece >= 0).sum()) for piece in pieces))
-    assert sum(sizes) == 3 * 8000 * 6
+    assert sum(sizes) == 3 * sum(map(len, lines))
     done = (np.cumsum(sizes) - sizes) / sum(sizes)
     assert [block.rate for block in blocks] == pytest.approx(np.maximum(0.0001, 0.1 * (1 - done)))
 
