@@ -110,7 +110,7 @@ def test_other_activations_and_other_numbers_are_left_to_torch(activation: str) 
     rough = encoder()
     for layer in rough.layers:
         layer.feed[1] = nn.GELU(approximate="tanh")
-    assert isinstance(plan_of(list(rough.layers)), FlatPlan)
+    assert isinstance(plan_of(list(rough.layers), rough.leave), FlatPlan)
 
 
 @torch.no_grad()
@@ -129,7 +129,7 @@ def test_a_single_layer_knows_far_tails_of_its_activation() -> None:
         layer.feed[3].bias.zero_()
         x = torch.zeros(1, 24)
         cache = model.begin(1, x.device, x.dtype).grown(1)
-        found = CompiledPlan([layer]).step(x, cache)[0]
+        found = CompiledPlan([layer], nn.Identity()).step(x, cache)[0]
         exact = layer.feed[0].bias.double()[:24]
         wanted = exact * torch.erfc(-exact / 2**0.5) / 2
         torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-30)

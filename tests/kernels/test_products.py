@@ -59,3 +59,18 @@ def test_what_it_suits() -> None:
         assert not FewRows.suits(x.double(), weight.double())
         assert not FewRows.suits(torch.randn(FEW + 1, 3), weight)
         assert not FewRows.suits(x, torch.empty(1).expand(MOST // 3 + 1, 3))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", [1, 15, 16, 33])
+def test_log_softmax_by_rows_and_by_columns_is_that_of_torch(threads: int, n: int) -> None:
+    x, weight, bias = torch.randn(n, 130), torch.randn(1000, 130), torch.randn(1000)
+    bias[7] = -torch.inf
+    wanted = torch.log_softmax((x.double() @ weight.double().t() + bias.double()), dim=1)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = FewRows(weight).log_softmax(x, bias)
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=5e-5)

@@ -231,3 +231,22 @@ def test_a_few_rows_in_single_precision_are_those_of_many(v: int, bias: bool) ->
     many = layer.double().log_probs(hidden.double())
     torch.testing.assert_close(few.double(), many, rtol=0.0, atol=1e-5)
     assert (few[:, [0, 4]] == -math.inf).all()
+
+
+@pytest.mark.parametrize("forbidden", [(), (2,)])
+def test_a_bias_that_changes_is_seen_by_the_next_step(forbidden: tuple[int, ...]) -> None:
+    layer, hidden = Softmax(6, 40, forbidden=forbidden), torch.randn(3, 6)
+
+    def seen() -> bool:
+        with torch.no_grad():
+            found = layer.log_probs(hidden)
+        return torch.allclose(found, layer.log_probs(hidden).detach(), atol=1e-5)
+
+    assert seen()
+    with torch.no_grad():
+        layer.scores.bias.add_(torch.randn(40))  # type: ignore[union-attr]
+    assert seen(), "changed in its place"
+    layer.scores.bias = torch.nn.Parameter(torch.randn(40))
+    assert seen(), "another one"
+    layer.scores.bias.data = torch.randn(40)
+    assert seen(), "other numbers"

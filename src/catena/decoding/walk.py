@@ -65,16 +65,14 @@ def walk(
     here: Tensor | None = None  # the rows that still walk, once some have left
     for t in range(max_length):
         ids, scores = choose(without(log_probs, stepper.end) if t < min_length else log_probs)
-        chosen, is_end = log_probs.gather(1, ids[:, None])[:, 0], ids == stepper.end
+        chosen = log_probs.gather(1, ids[:, None])[:, 0]
         if here is not None:
             ids, scores, chosen = (_at(here, x, len(rows), stepper.end) for x in (ids, scores, chosen))
-            is_end = ids == stepper.end
-        possible = scores > NEVER
-        everyone = everyone and bool((possible & ~is_end).all())
+        everyone = everyone and bool(((scores > NEVER) & (ids != stepper.end)).all())
         if everyone:  # nothing to mask, as in most steps
             yield Step(ids, chosen, scores, running, nobody)
         else:
-            running = running & possible
+            running, is_end = running & (scores > NEVER), ids == stepper.end
             ids = ids.where(running, stepper.end)
             yield Step(ids, chosen.where(running, 0), scores.where(running, 0), running & ~is_end, running & is_end)
             running = running & ~is_end
@@ -101,7 +99,8 @@ def collected(steps: Iterable[Step], n: int, copies: int = 1) -> Found:
         return [[Hypothesis((), 0.0, 0.0, False)] * copies for _ in range(n)]
     ids, writes = (torch.stack([getattr(step, name) for step in taken], dim=1) for name in ("ids", "writes"))
     log_prob, score, ends = (
-        sum(getattr(step, name).double() for step in taken).tolist() for name in ("log_probs", "scores", "ends")
+        torch.stack([getattr(step, name) for step in taken]).double().sum(dim=0).tolist()
+        for name in ("log_probs", "scores", "ends")
     )
     lengths = writes.sum(dim=1).tolist()
     rows = [

@@ -86,7 +86,8 @@ class EmbeddingTable(Embedding):
         return table
 
     def forward(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d_out"]:
-        return self.drop(functional.embedding(ids, self.weight, padding_idx=self.pad_id))
+        x = functional.embedding(ids, self.weight, padding_idx=self.pad_id)
+        return self.drop(x) if self.training else x
 
     def extra_repr(self) -> str:
         n, d = self.weight.shape

@@ -159,7 +159,7 @@ class Transformer(CausalEncoder):
         if t == 1 and not self.training and not torch.is_grad_enabled():
             plan = self._step_plan()
             if plan.takes(x, state):
-                return self.leave(plan.step(x[:, 0], state)[:, None]), state
+                return plan.step(x[:, 0], state)[:, None], state
         mask = state.mask(t)
         for i, layer in enumerate(self.layers):
             x = layer(x, lambda seen, i=i, attention=layer.attention: attention.continued(seen, state, i, mask))
@@ -176,9 +176,10 @@ class Transformer(CausalEncoder):
 
     def _step_plan(self) -> StepPlan:
         if self._plan is None or not self._plan.is_current():
-            self._plan = plan_of(list(self.layers))
+            self._plan = plan_of(list(self.layers), self.leave)
         return self._plan
 
     def _enter(self, x: Float[Tensor, "b t d_in"], start: int | Int[Tensor, " b"]) -> Float[Tensor, "b t d"]:
-        x = self.enter(x)
-        return self.dropout(x if isinstance(self.positions, nn.Identity) else self.positions(x, start))
+        x = x if isinstance(self.enter, nn.Identity) else self.enter(x)
+        x = x if isinstance(self.positions, nn.Identity) else self.positions(x, start)
+        return self.dropout(x) if self.training else x

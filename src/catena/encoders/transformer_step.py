@@ -52,13 +52,14 @@ class StepPlan(Copies, ABC):
 
     @abstractmethod
     def step(self, x: Float[Tensor, "b d"], cache: KeyValueCache) -> Float[Tensor, "b d"]:
-        """What the layers make of one more position, whose slot in the cache is there and still empty."""
+        """What the layers, and the norm behind them, make of one more position, whose slot in the cache is there and
+        still empty."""
 
 
-def plan_of(layers: Sequence[nn.Module]) -> StepPlan:
-    """The faster plan for these layers, where they lie."""
+def plan_of(layers: Sequence[nn.Module], leave: nn.Module) -> StepPlan:
+    """The faster plan for these layers and the norm behind them, if it is one, where they lie."""
     with torch.inference_mode(False), torch.no_grad():
-        return CompiledPlan(layers) if may_be_compiled(layers) else FlatPlan(layers)
+        return CompiledPlan(layers, leave) if may_be_compiled(layers) else FlatPlan(layers, leave)
 
 
 def may_be_compiled(layers: Sequence[nn.Module]) -> bool:
@@ -75,8 +76,8 @@ def may_be_compiled(layers: Sequence[nn.Module]) -> bool:
 class CompiledPlan(StepPlan):
     """All layers in one call, for sequences of any lengths."""
 
-    def __init__(self, layers: Sequence[nn.Module]) -> None:
-        super().__init__(layers)
+    def __init__(self, layers: Sequence[nn.Module], leave: nn.Module) -> None:
+        super().__init__([*layers, leave])
         from catena.kernels.int8_weight import panels_of  # compiled kernels, which trainings do without
         from catena.kernels.transformer_step import Make, Weights, as_wide_as_panels, stacked, step
 
@@ -92,6 +93,10 @@ class CompiledPlan(StepPlan):
             maps.append(stacked([as_wide_as_panels(bias.numpy()) for bias, _ in pairs]))
         norms = [torch.stack((*layer.attention_norm[:2], *layer.feed_norm[:2])).numpy() for layer in plain]
         eps = [np.array([layer.attention_norm[2], layer.feed_norm[2]]) for layer in plain]
+        if isinstance(leave, nn.LayerNorm):
+            weight, bias, last = norm_of(leave)
+            norms.append(torch.stack((weight, bias) * 2).numpy())
+            eps.append(np.array([last, last]))
         self.weights = Weights._make([*maps, stacked(norms), stacked(eps)])
 
     def takes(self, x: Float[Tensor, "b 1 d"], cache: KeyValueCache) -> bool:
@@ -123,13 +128,13 @@ class LayerWeights:
 class FlatPlan(StepPlan):
     """A few calls of torch for each layer, for sequences of one length."""
 
-    def __init__(self, layers: Sequence[nn.Module]) -> None:
-        super().__init__(layers)
+    def __init__(self, layers: Sequence[nn.Module], leave: nn.Module) -> None:
+        super().__init__([*layers, leave])
         first: Any = layers[0].attention
         self.d, self.d_head = first.d, first.d_head
         self.n_heads, self.n_kv_heads, self.rotate = first.n_heads, first.n_kv_heads, first.rotate
         self.norm_first, self.activation = bool(layers[0].norm_first), feed_of(layers[0])[1]
-        self.layers = [_weights_of(layer) for layer in layers]
+        self.layers, self.leave = [_weights_of(layer) for layer in layers], leave
 
     def takes(self, x: Float[Tensor, "b 1 d"], cache: KeyValueCache) -> bool:
         return cache.begins is None
@@ -157,7 +162,7 @@ class FlatPlan(StepPlan):
             x = torch.addmm(layer.fall[0], fed, layer.fall[1]).add_(x)
             if post:
                 x = torch.layer_norm(x, d, weight, bias, eps)
-        return x
+        return cast(Tensor, self.leave(x))
 
 
 def _weights_of(layer: nn.Module) -> LayerWeights:

@@ -19,6 +19,9 @@ FEW = 192
 MOST = 2**25
 """Numbers of a matrix up to which a copy is kept."""
 
+TILE = 8
+"""Rows that a thread multiplies as fast as more."""
+
 
 class FewRows:
     """x wᵀ for a matrix ``d_out d_in``."""
@@ -28,6 +31,7 @@ class FewRows:
 
         self._multiply, self.weight, self.made_of = multiply, weight, _mark(weight)
         self.panels = packed(weight.detach().numpy().T)
+        self._bias: tuple[Tensor | None, object, np.ndarray] | None = None
 
     @staticmethod
     def suits(x: Float[Tensor, "n d_in"], weight: Float[Tensor, "d_out d_in"]) -> bool:
@@ -54,17 +58,27 @@ class FewRows:
 
     def log_softmax(self, x: Float[Tensor, "n d_in"], bias: Float[Tensor, " d_out"] | None) -> Float[Tensor, "n d_out"]:
         """The log of the softmax of x wᵀ + bias, made in one place; -inf in the bias stays."""
-        from catena.kernels.products import log_softmax_rows, multiply_onto
+        from catena.kernels.products import log_softmax_products, log_softmax_rows, multiply_onto
 
-        rows, panels, v = np.ascontiguousarray(x.numpy()), self.panels, len(self.weight)
-        n_panels, _, wide = panels.shape
-        n, y = len(rows), np.empty((len(rows), n_panels * wide), np.float32)
-        first = np.zeros(n_panels * wide, np.float32)
-        if bias is not None:
-            first[:v] = bias.detach().numpy()
-        in_row_blocks(lambda low, high: multiply_onto(rows, panels, y, first, low, high), n_panels, n * panels.size)
-        in_row_blocks(lambda low, high: log_softmax_rows(y, v, low, high), n, 4 * n * v)
+        rows, panels, first, v = np.ascontiguousarray(x.numpy()), self.panels, self._widened(bias), len(self.weight)
+        n, n_panels, work = len(rows), len(panels), len(rows) * panels.size
+        y = np.empty((n, len(first)), np.float32)
+        if torch.get_num_threads() == 1 or n >= TILE * torch.get_num_threads():
+            in_row_blocks(lambda low, high: log_softmax_products(rows, panels, y, first, v, low, high), n, work)
+        else:  # each thread reads a part of the weights
+            in_row_blocks(lambda low, high: multiply_onto(rows, panels, y, first, low, high), n_panels, work)
+            in_row_blocks(lambda low, high: log_softmax_rows(y, v, low, high), n, 4 * n * v)
         return torch.from_numpy(y)[:, :v]
+
+    def _widened(self, bias: Float[Tensor, " d_out"] | None) -> np.ndarray:
+        """The bias, as wide as the panels. The last one is kept: a search gives the same at every step."""
+        if self._bias is None or self._bias[0] is not bias or self._bias[1] != (bias is not None and _mark(bias)):
+            n_panels, _, wide = self.panels.shape
+            first = np.zeros(n_panels * wide, np.float32)
+            if bias is not None:
+                first[: len(bias)] = bias.detach().numpy()
+            self._bias = bias, bias is not None and _mark(bias), first
+        return self._bias[2]
 
 
 def _mark(weight: Tensor) -> tuple[int, int]:

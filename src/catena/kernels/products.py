@@ -172,8 +172,7 @@ def _add_product(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
 add_product: Callable[..., None] = called()(_add_product)
 
 
-@compiled("2", "3", "2", "1", "i", "i")
-def multiply_onto(x: Any, panels: Any, y: Any, first: Any, low: Any, high: Any) -> None:
+def _multiply_onto(x: Any, panels: Any, y: Any, first: Any, low: Any, high: Any) -> None:
     """As :func:`multiply`, with ``first`` added to every row."""
     for r in range(y.shape[0]):
         for j in range(low * WIDE, high * WIDE):
@@ -181,8 +180,7 @@ def multiply_onto(x: Any, panels: Any, y: Any, first: Any, low: Any, high: Any) 
     add_product(x, panels, y, low, high)
 
 
-@compiled("2", "i", "i", "i", fastmath=SUMS)
-def log_softmax_rows(y: Any, v: Any, low: Any, high: Any) -> None:
+def _log_softmax_rows(y: Any, v: Any, low: Any, high: Any) -> None:
     """The log of the softmax of the first ``v`` numbers of each row from ``low`` to ``high``, in their place."""
     powers = np.empty(v, np.float32)
     for r in range(low, high):
@@ -203,6 +201,19 @@ def _largest(row: Any) -> Any:
     for j in range(row.shape[0]):
         most = max(most, row[j])
     return most
+
+
+_onto: Callable[..., None] = called()(_multiply_onto)
+_log_softmax: Callable[..., None] = called(SUMS)(_log_softmax_rows)
+multiply_onto: Callable[..., None] = compiled("2", "3", "2", "1", "i", "i")(_multiply_onto)
+log_softmax_rows: Callable[..., None] = compiled("2", "i", "i", "i", fastmath=SUMS)(_log_softmax_rows)
+
+
+@compiled("2", "3", "2", "1", "i", "i", "i")
+def log_softmax_products(x: Any, panels: Any, y: Any, first: Any, v: Any, low: Any, high: Any) -> None:
+    """Both for the rows from ``low`` to ``high``, in one call."""
+    _onto(x[low:high], panels, y[low:high], first, 0, panels.shape[0])
+    _log_softmax(y, v, low, high)
 
 
 @compiled("2", "3", "2", "i", "i")

@@ -54,7 +54,8 @@ class Weights(NamedTuple):
     fall: np.ndarray
     fall_bias: np.ndarray
     norms: np.ndarray
-    """``norms[i]``: weight and bias of the norm of attention, weight and bias of that of the feed-forward part"""
+    """``norms[i]``: weight and bias of the norm of attention, weight and bias of that of the feed-forward part; behind
+    the layers, in the first two rows, those of a norm at the end, if there is one"""
     eps: np.ndarray
     """what is added to the variances of each layer, ``l 2``"""
 
@@ -139,6 +140,9 @@ def _layers(
         if not pre:
             normalise(here, norm[2], norm[3], eps[layer, 1], seen)
             copy_rows(seen, here)
+    if len(norms) > len(heads):
+        normalise(here, norms[-1, 0], norms[-1, 1], eps[-1, 0], seen)
+        copy_rows(seen, here)
 
 
 SHAPES = ("2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "f6", "i1", "2", "i1", "i", "i")

@@ -197,7 +197,8 @@ class NeuralLanguageModel(nn.Module, LanguageModel[NeuralState]):
 
     def _read_on(self, state: Any, ids: Int[Tensor, "n t"]) -> NeuralState:
         raw, after = self.encoder.continue_(self.embedding(ids), state)
-        return NeuralState(after, self.bridge(raw[:, -1]))
+        last = raw[:, -1]
+        return NeuralState(after, last if isinstance(self.bridge, nn.Identity) else self.bridge(last))
 
     # --- where it computes --------------------------------------------------------------------------------------------
 

@@ -31,6 +31,8 @@ class WordScores(nn.Module):
     """
 
     forbidden: Tensor | None
+    _kept: tuple[Tensor | None, object, Tensor] | None = None
+    """The effective bias without gradients, and what it was made of: steps of a search ask for it again and again."""
 
     def __init__(
         self,
@@ -51,6 +53,17 @@ class WordScores(nn.Module):
         """The bias, with -inf for what is forbidden; None if there is neither."""
         if self.forbidden is None:
             return self.bias
+        bias, weight = self.bias, self.weight
+        if torch.is_grad_enabled() or (bias is not None and bias.is_inference()):
+            return self._with_forbidden()
+        made_of = weight.dtype, weight.device, None if bias is None else (bias.data_ptr(), bias._version)
+        kept = self._kept
+        if kept is None or kept[0] is not bias or kept[1] != made_of:
+            self._kept = kept = bias, made_of, self._with_forbidden()
+        return kept[2]
+
+    def _with_forbidden(self) -> Float[Tensor, " v"]:
+        assert self.forbidden is not None
         bias = torch.zeros(len(self.forbidden), dtype=self.weight.dtype, device=self.weight.device)
         return (bias if self.bias is None else self.bias).masked_fill(self.forbidden, NEVER)
 
