@@ -15,7 +15,13 @@ def test_piped_lines_are_answered_one_by_one(catena: Catena, tmp_path: Path) -> 
     assert said.out == "at nine\n(I have nothing to say to that)\n(taken back: qwerty)\n"
     said = catena("chat", path, "--search", "beam", stdin=b"when\n")
     assert said.code == 2
-    assert said.sentence == f"--search.kind is for models that write, and {path} chooses its responses"
+    assert said.sentence == f"--search is for models that write, and {path} chooses its responses: leave it out"
+    said = catena("chat", tmp_path / "fqa.tsv")
+    assert said.code == 2
+    assert said.sentence == (
+        f"there is neither a run nor a file {tmp_path / 'fqa.tsv'}: did you mean {path}? Else name the folder that "
+        f"'catena train converse' wrote, or a file of lines of context<TAB>response"
+    )
     said = catena("chat", path, stdin="grü\n".encode("latin-1"))
     assert "standard input, line 1, is not utf-8" in said.sentence
 

@@ -14,7 +14,7 @@ from tests.cli.conftest import Catena, matches
     [
         (["RUN", "a", "-o", "x.pdf"], "a picture is saved as .svg or .png, not as x.pdf"),
         (["RUN", "a", "--file", "FILE"], "give texts or --file, not both"),
-        (["RUN", "a", "--nbest", "0"], "--nbest must be at least 1 and --samples at least 0, not 0 and 0"),
+        (["RUN", "a", "--nbest", "0"], "--nbest must be 1 or more, and is 0"),
         (
             ["RUN", "a", "--nbest", "2", "--samples", "2"],
             "--nbest asks for the best answers and --samples for drawn ones: leave one of them out",
@@ -38,7 +38,7 @@ def test_the_name_of_a_file_is_not_drawn(catena: Catena, files: Path, trained: P
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "ClassifyPredictor draws no picture of its predictions: ask it by 'catena predict'"),
+        ([], "a model of the task classify draws no picture of its predictions: ask it by 'catena predict'"),
         (["--alignment"], "this model cannot be asked for --alignment; it answers none of these questions"),
     ],
 )

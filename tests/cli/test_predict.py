@@ -139,6 +139,16 @@ def test_broken_encodings_are_named_and_cured(catena: Catena, trained: Path, tmp
         (["RUN", "FILE", "--device", "toaster"], 1, "there is no device 'toaster': …"),
         (["RUN", "FILE", "--format", "csv"], 2, "--format is 'csv', and must be tsv or text or jsonl"),
         (["RUN", "FILE", "-o", "no/such/folder/out.tsv"], 2, "no/such/folder/out.tsv cannot be written: there is no …"),
+        (
+            ["RUN", "my text"],
+            2,
+            "there is no file 'my text': a text is given on standard input, as in echo 'my text' |…",
+        ),
+        (["RUN", "FILE", "--length-penalty", "x"], 2, "--length-penalty must be a number, and is 'x'"),
+        (["RUN", "FILE", "--length-penalty", "-1"], 2, "--length-penalty must be 0 or more, and is -1.0"),
+        (["RUN", "FILE", "--length-penalty", "nan"], 2, "--length-penalty must be 0 or more, and is nan"),
+        (["RUN", "FILE", "--num-beams", "x"], 2, "--beam-size must be a whole number, and is 'x'"),
+        (["RUN", "FILE", "--nbest", "0"], 2, "--nbest must be 1 or more, and is 0"),
         (["RUN", "FILE", "-o", "."], 2, ". is a folder: name a file in it, such as predictions.tsv"),
     ],
 )

@@ -73,6 +73,24 @@ def test_the_usual_names_of_flags_will_do(
     assert "did you mean --beam-size" in says(capsys, "predict", folder / "run", "--beam-sise", "2", code=2)
 
 
+def test_what_no_translator_reads_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = folder / "dev.tsv"
+    for words, sentence in (
+        (
+            ["predict", folder / "run", pairs, "--text-column", "x"],
+            "--text-column x names a column, and a model of the",
+        ),
+        (["predict", folder / "run", pairs, "--input-format", "x"], "--input-format is 'x', and a translator reads"),
+        (
+            ["evaluate", folder / "run", pairs, "--target", folder / "dev.de"],
+            "has a tab on every line, so that it holds",
+        ),
+        (["draw", folder / "run", "The dog.", "--word", "zork"], "'zork' is not among what is written"),
+    ):
+        assert main([str(word) for word in words]) in (1, 2)
+        assert sentence in capsys.readouterr().err
+
+
 def test_what_was_cut_is_said_once(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,7 @@ rate = 3
     said = message(House, tomllib.loads(text), text)
     assert said.splitlines() == [
         "the config has 7 values that cannot be used:",
-        "  - seed (line 2) is 'many': must be a valid integer, unable to parse string as an integer",
+        "  - seed (line 2) is 'many': must be a whole number",
         "  - model.dropout (line 7) is 2: must be less than 1",
         "  - model.windos (line 8) is not a known key: did you mean 'windows'?",
         "  - model.cell (line 9) is a key of 'recurrent', not of 'convolution': change model.kind or leave it out",
@@ -134,14 +134,14 @@ def test_problems_inside_sections(data: dict[str, Any], sentence: str) -> None:
         ({"pooling": "maxx"}, "pooling is 'maxx': did you mean 'max'?"),
         ({"depth": 3}, "depth is 3: known are '1', '2', '4'"),
         ({"parts": ["dev", "tset"]}, "parts[1] is 'tset': did you mean 'test'?"),
-        ({"windows": [3, "x"]}, "windows[1] is 'x': must be a valid integer"),
-        ({"weights": {"a": "b"}}, "weights['a'] is 'b': must be a valid number"),
+        ({"windows": [3, "x"]}, "windows[1] is 'x': must be a whole number"),
+        ({"weights": {"a": "b"}}, "weights['a'] is 'b': must be a number"),
         (
             {"length": "atuo"},
-            "length is 'atuo': must be a valid integer, unable to parse string as an integer, or did",
+            "length is 'atuo': must be a whole number, or did",
         ),
         ({"share": float("nan")}, "share is nan: must be a finite number"),
-        ({"name": "x" * 200, "count": "y" * 200}, f"count is '{'y' * 78}…: must be a valid integer"),
+        ({"name": "x" * 200, "count": "y" * 200}, f"count is '{'y' * 78}…: must be a whole number"),
         ({"count": 0}, "count is 0: must be greater than 0"),
     ],
 )

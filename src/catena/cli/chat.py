@@ -15,6 +15,7 @@ from catena.cli.usage import UsageError
 from catena.cli.weights import WeightFlags
 from catena.config import Config, override, parse
 from catena.decoding.settings import SampleSettings, SearchSettings
+from catena.registry import nearest
 
 if TYPE_CHECKING:
     from catena.tasks.converse.predictor import ConversePredictor
@@ -49,7 +50,10 @@ def run(argv: Sequence[str]) -> int:
     from catena.tasks.converse.generative import WritingPredictor
 
     if keys and not isinstance(model, WritingPredictor):
-        raise UsageError(f"--{keys[0][0].dotted} is for models that write, and {flags.run} chooses its responses")
+        raise UsageError(
+            f"--{keys[0][0].dotted.removesuffix('.kind')} is for models that write, and {flags.run} chooses its "
+            f"responses: leave it out"
+        )
     chat = Chat(model, config.search if keys else None, flags.seed)
     _talk(chat, sys.stdin.isatty(), flags.encoding or "utf-8")
     return 0
@@ -64,6 +68,11 @@ def _model(flags: ChatFlags) -> ConversePredictor:
         if flags.quantization is not None:
             raise UsageError(f"--quantization is for runs of networks, and {flags.run} is searched as it is")
         return model_of_file(flags.run, flags.encoding)
+    if not flags.run.exists():
+        raise UsageError(
+            f"there is neither a run nor a file {flags.run}: {_near(flags.run)}name the folder that 'catena train "
+            f"converse' wrote, or a file of lines of context<TAB>response"
+        )
     model = open_model(flags.run, flags)
     if not isinstance(model, ConversePredictor):
         task = getattr(getattr(model, "config", None), "task", "another task")
@@ -71,6 +80,15 @@ def _model(flags: ChatFlags) -> ConversePredictor:
             f"{flags.run} is a model of {task}, and does not converse: train one with 'catena train converse'"
         )
     return model
+
+
+def _near(path: Path) -> str:
+    """The question whether something beside it was meant."""
+    try:
+        close = nearest(path.name, sorted(beside.name for beside in path.parent.iterdir()))
+    except OSError:
+        return ""
+    return f"did you mean {' or '.join(str(path.parent / name) for name in close)}? Else " if close else ""
 
 
 def _talk(chat: Any, typed: bool, encoding: str) -> None:

@@ -47,6 +47,8 @@ class ComposeFlags(Machine):
         super().__post_init__()
         for name, least in (("poems", 1), ("width", 1), ("no_repeat", 0)):
             at_least(f"--{name.replace('_', '-')}", getattr(self, name), least)
+        if self.topic is not None and not self.topic.strip():
+            raise UsageError("--topic is blank, and must be a word: name one, such as --topic sea, or leave it out")
         if self.topic is not None and self.vectors is None:
             raise UsageError(f"--topic {self.topic} finds its rhyme words by word vectors: give --vectors, too")
         if self.vectors is not None and self.topic is None:

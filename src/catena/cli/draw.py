@@ -13,7 +13,7 @@ import tyro
 
 from catena.cli.asking import AskingFlags
 from catena.cli.flags import Machine, arg, parse_flags
-from catena.cli.predict import standard_input
+from catena.cli.predict import is_file, standard_input
 from catena.cli.reading import ReadingFlags
 from catena.cli.usage import UsageError
 from catena.cli.writing import check_writable
@@ -46,7 +46,7 @@ def run(argv: Sequence[str]) -> int:
             raise UsageError(f"a picture is saved as .svg or .png, not as {flags.output.name}")
     if flags.texts and flags.file is not None:
         raise UsageError("give texts or --file, not both")
-    if len(flags.texts) == 1 and Path(flags.texts[0]).suffix and _is_file(flags.texts[0]):
+    if len(flags.texts) == 1 and Path(flags.texts[0]).suffix and is_file(flags.texts[0]):
         raise UsageError(
             f"{flags.texts[0]} is a file, and would be drawn as a text: give it as --file {flags.texts[0]}"
         )
@@ -64,13 +64,6 @@ def run(argv: Sequence[str]) -> int:
         path = flags.output if len(items) == 1 else flags.output.with_stem(f"{flags.output.stem}-{i}")
         sys.stdout.write(f"{model.picture(item, asking).save(path)}\n")
     return 0
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):  # too long for a name, or with a NUL
-        return False
 
 
 def _items(model: Any, flags: DrawFlags) -> Iterator[Any]:

@@ -186,12 +186,16 @@ def _sentence(said: str, usage: str) -> str:
     """tyro's framed message in the words of the house."""
     text = " ".join(line.strip("│╭╮╰╯─ ") for line in said.splitlines())
     if found := re.search(r"invalid choice '(.*?)' for argument '(\S+?)'. +Expected one of \((.*?)\)", text):
-        choices = " or ".join(re.findall(r"'(.*?)'", found[3]))
-        return f"{found[2]} is {found[1]!r}, and must be {choices}"
-    if found := re.search(r"Error parsing (\S+?): .*?invalid literal for int.*?: ('.*?')", text):
-        return f"{found[1]} must be a whole number, and is {found[2]}"
+        choices = " or ".join(name for name in re.findall(r"'(.*?)'", found[3]) if name != "None")
+        return f"{_usual(found[2])} is {found[1]!r}, and must be {choices}"
+    for sign, what in (
+        ("invalid literal for int", "a whole number"),
+        ("could not convert string to float", "a number"),
+    ):
+        if found := re.search(rf"Error parsing (\S+?): .*?{sign}.*?: ('.*?')", text):
+            return f"{_usual(found[1])} must be {what}, and is {found[2]}"
     if found := re.search(r"Error parsing (\S+?): (.*?)(Argument helptext|For full helptext|$)", text):
-        return f"{found[1]} cannot be read: {found[2].strip()}"
+        return f"{_usual(found[1])} cannot be read: {found[2].strip()}"
     if found := re.search(r"Missing value for argument '(-.*?)'", text):
         return f"{found[1].split('/')[-1]} needs a value"
     if found := re.search(r"Unrecognized options: (-\S+)", text):
@@ -199,3 +203,8 @@ def _sentence(said: str, usage: str) -> str:
     if found := re.search(r"Unrecognized options: (\S+)", text):
         return f"{found[1]!r} is one word too many: {usage}"
     return f"something is missing: {usage}"
+
+
+def _usual(names: str) -> str:
+    """The name of a flag by which its help begins, where it has several: tyro lists it last."""
+    return names.split("/")[-1]

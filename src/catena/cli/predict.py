@@ -14,7 +14,7 @@ import tyro
 
 from catena.cli.asking import AskingFlags
 from catena.cli.flags import Machine, arg, parse_flags
-from catena.cli.reading import ReadingFlags
+from catena.cli.reading import ReadingFlags, check_columns
 from catena.cli.usage import UsageError
 from catena.cli.weights import WeightFlags
 from catena.cli.writing import check_writable, write_lines
@@ -49,11 +49,12 @@ def run(argv: Sequence[str]) -> int:
 
     model, asking = open_together(flags.run, flags.ensemble, flags), flags.asking(flags.seed)
     model.check(asking)
+    reading = check_columns(model, flags.reading())
     format = _format_of(model, flags.format, asking)
     if flags.file == "-":
         items = model.items_of_lines(standard_input(flags.encoding or "utf-8"))
     else:
-        items = model.read_inputs(Path(flags.file), flags.reading())
+        items = model.read_inputs(file_of_texts(flags.file), reading)
     lines = _predicted(model, items, format, asking, flags.file == "-" and sys.stdin.isatty())
     if flags.output is not None:
         write_lines(flags.output, lines)
@@ -61,6 +62,24 @@ def run(argv: Sequence[str]) -> int:
     for line in lines:
         sys.stdout.write(line + "\n")
     return 0
+
+
+def file_of_texts(name: str) -> Path:
+    """The file of a name, unless that is plainly a text."""
+    path = Path(name)
+    if len(name.split()) > 1 and not is_file(name) and "/" not in name:
+        raise UsageError(
+            f"there is no file {name!r}: a text is given on standard input, as in echo {name!r} | catena predict RUN"
+        )
+    return path
+
+
+def is_file(name: str) -> bool:
+    """Whether a word of the command line is the name of a file."""
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a NUL
+        return False
 
 
 def _format_of(model: Predictor, named: str | None, asking: Asking) -> str:

@@ -45,8 +45,19 @@ class AnswerFlags(ReadingFlags):
         return dataclasses.replace(super().reading(), target=self.target)
 
 
+def check_columns(model: Predictor, reading: Reading) -> Reading:
+    """Refuse the name of a column where the files of a task have no such one."""
+    for name in ("text_column", "label_column"):
+        value = getattr(reading, name)
+        if value is not None and name not in model.reads_columns:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} {value} names a column, and {model.task_name} reads none by that: leave it out")
+    return reading
+
+
 def check_target(model: Predictor, reading: Reading) -> Reading:
-    """Refuse a file of right answers where a task reads them from one file."""
+    """Refuse a file of right answers where a task reads them from one file, and columns that are not there."""
+    check_columns(model, reading)
     if reading.target is not None and not model.reads_targets:
         raise UsageError(
             f"--target {reading.target} is for tasks whose right answers are a file of their own: leave it out"

@@ -16,6 +16,17 @@ from catena.registry import did_you_mean
 MISSING = object()
 LONGEST_VALUE = 80
 FEW = 3
+PLAIN = {
+    "a valid integer, got a number with a fractional part": "a whole number",
+    "a valid integer, unable to parse string as an integer": "a whole number",
+    "a valid integer": "a whole number",
+    "a valid number, unable to parse string as a number": "a number",
+    "a valid number": "a number",
+    "a valid boolean, unable to interpret input": "true or false",
+    "a valid boolean": "true or false",
+    "a valid string": "a text",
+}
+"""What pydantic says of types, and what that means to a person; longer phrases come first."""
 
 
 def problems(schema: type[Config], error: ValidationError, data: Mapping[str, Any], text: str) -> list[str]:
@@ -78,6 +89,8 @@ def _reason(
     if kind in ("model_type", "model_attributes_type"):
         return f"must be a section, written [{'.'.join(path)}]"
     message = re.sub(r"^Input should be", "must be", found["msg"])
+    for words, meant in PLAIN.items():
+        message = message.replace(words, meant)
     return message[0].lower() + message[1:]
 
 

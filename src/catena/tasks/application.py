@@ -117,6 +117,13 @@ class Predictor(ABC):
     """What :meth:`write` knows; the first is written if none is named."""
     reads_targets: ClassVar[bool] = False
     """Whether the right answers may be a file of their own."""
+    reads_columns: ClassVar[tuple[str, ...]] = ("text_column", "label_column")
+    """Which columns of its files can be named."""
+
+    @property
+    def task_name(self) -> str:
+        """This model in the words of a person, such as "a model of the task translate"."""
+        return f"a model of the task {getattr(getattr(self, 'config', None), 'task', 'that it was made for')}"
 
     def check(self, asking: Asking) -> None:
         """Refuse what this task cannot be asked."""
@@ -131,12 +138,16 @@ class Predictor(ABC):
 
     def searching(self, asking: Asking) -> Predictor:
         """This model with the search that is asked for, where a task searches at all."""
-        self.check(asking)
+        for name in sorted(asking.beyond()):
+            flag = f"--{name.replace('_', '-')}"
+            raise DataError(
+                f"{flag} is for models that search for their answers, not for {self.task_name}: leave it out"
+            )
         return self
 
     def together(self, others: Sequence[Predictor]) -> Predictor:
         """This model and others as one, where a task can join them."""
-        raise DataError(f"{type(self).__name__} cannot be joined with other models: leave --ensemble out")
+        raise DataError(f"{self.task_name} cannot be joined with other models: leave --ensemble out")
 
     @property
     def networks(self) -> Sequence[nn.Module]:
@@ -145,7 +156,7 @@ class Predictor(ABC):
 
     def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
         """Write this model in the form of another program into a folder, which must not be there."""
-        raise DataError(f"{type(self).__name__} cannot be exported: only translators can")
+        raise DataError(f"{self.task_name} cannot be exported: only translators can")
 
     @abstractmethod
     def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[Any]:
@@ -187,11 +198,11 @@ class Predictor(ABC):
 
     def picture(self, item: Any, asking: Asking = BEST) -> Picture:
         """A drawing of the prediction for an item."""
-        raise DataError(f"{type(self).__name__} draws no picture of its predictions: ask it by 'catena predict'")
+        raise DataError(f"{self.task_name} draws no picture of its predictions: ask it by 'catena predict'")
 
     def sketch(self, item: Any, asking: Asking = BEST) -> str:
         """The same for a terminal."""
-        raise DataError(f"{type(self).__name__} draws no picture of its predictions: ask it by 'catena predict'")
+        raise DataError(f"{self.task_name} draws no picture of its predictions: ask it by 'catena predict'")
 
 
 class Application(ABC):

@@ -161,6 +161,7 @@ class TestLearnt:
         assert cut.finished == (False,)
         assert json.loads(learnt.write(cut, soup, "jsonl"))["texts"][0]["finished"] is False
         assert "cut at --max-length 2, before the end" in learnt.remarks(cut)[0]
+        assert learnt.searching(Asking(max_length=2)).predict([soup])[0].texts == cut.texts
         with pytest.raises(FormatError, match="standard input:2 has 1 tab"):
             list(learnt.items_of_lines(iter(["", "Soup"])))
         with pytest.raises(DataError, match="read from jsonl or tsv"):

@@ -217,6 +217,8 @@ class TestForm:
         poet = Poet(model, dictionary, vectors, width=5)
         near = poet.nearness("sea")
         assert near["sea"] == 1.0
+        for written in ("Sea", "SEA"):
+            assert poet.nearness(written) == near, "a topic in another case is the same topic"
         assert min(near[word] for word in ("shore", "roar", "foam")) > near["kind"]
         words = poet.rhymes(form_of("couplet"), "sea", 0)["a"]
         assert len(words) <= 4
@@ -338,6 +340,7 @@ class TestCommand:
             (["--topic", "sea"], "give --vectors, too"),
             (["--vectors", "x"], "give --topic, too"),
             (["--poems", "0"], "--poems must be 1 or more"),
+            (["--topic", " ", "--vectors", "x"], "--topic is blank, and must be a word"),
             (["--form", "sonet"], "sonnet"),
         ],
     )

@@ -141,6 +141,7 @@ def test_responses_that_are_cut_say_so_and_stand_behind_whole_ones(tmp_path: Pat
     assert json.loads(model.write(reply, "the cat", "jsonl"))["responses"][-1]["finished"] is False
     assert len(model.remarks(reply)) == ends.count(False)
     assert "cut at --max-length 2, before the end" in model.remarks(reply)[0]
+    assert model.searching(Asking(max_length=2)).config.evaluation.search.max_length == 2
     assert "cut at evaluation.search.max_length = 6" in model.remarks(Reply(reply.responses))[0]
 
 

@@ -58,9 +58,16 @@ class ComposePredictor(Predictor):
 
     asks: ClassVar[frozenset[str]] = frozenset({"nbest", "samples", "scores", "max_length"})
     formats: ClassVar[tuple[str, ...]] = ("text", "tsv", "jsonl")
+    reads_columns: ClassVar[tuple[str, ...]] = ("text_column",)
 
     def __init__(self, config: ComposeConfig, encoding: ComposeEncoding, model: EncoderDecoder) -> None:
         self.config, self.encoding, self.model = config, encoding, model.eval()
+
+    def searching(self, asking: Asking) -> ComposePredictor:
+        """The same with another search."""
+        self.check(asking)
+        config = self.config.model_copy(update={"search": self._search(asking)})
+        return ComposePredictor(config, self.encoding, self.model)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

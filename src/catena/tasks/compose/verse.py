@@ -169,12 +169,18 @@ class Poet:
             return {word: 0.0 for word, ids in self._ids.items() if not self._common.intersection(ids)}
         if self.vectors is None:
             raise ConfigError(f"the topic {topic!r} finds its rhyme words by word vectors: give --vectors")
-        near = self.vectors.most_similar(topic, k=len(self.vectors))
+        near = self.vectors.most_similar(self._named(topic), k=len(self.vectors))
         found: dict[str, float] = {topic.lower(): 1.0} if topic.lower() in self._ids else {}
         for word, cosine in near:
             if word.lower() in self._ids:
                 found.setdefault(word.lower(), float(cosine))
         return found
+
+    def _named(self, topic: str) -> str:
+        """The topic as the vectors write it: in its own case, or else in another that they have."""
+        assert self.vectors is not None
+        ways = (topic, topic.lower(), topic.capitalize(), topic.title(), topic.upper())
+        return next((name for name in ways if name in self.vectors), topic)
 
     def rhymes(self, stanzas: Sequence[Sequence[Line]], topic: str | None, seed: int) -> dict[str, list[str]]:
         """Words for each letter of a form, of a rhyme of its own, the nearest to the topic first."""

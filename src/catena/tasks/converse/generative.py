@@ -316,6 +316,12 @@ class WritingPredictor(ConversePredictor):
         generator = Randomness(asking.seed).torch("reply")
         return self.written(contexts, self._search(asking.max_length), generator, asking.nbest)
 
+    def searching(self, asking: Asking) -> WritingPredictor:
+        """The same with another search."""
+        self.check(asking)
+        evaluation = self.config.evaluation.model_copy(update={"search": self._search(asking.max_length)})
+        return WritingPredictor(self.config.model_copy(update={"evaluation": evaluation}), self.scribe)
+
     def _search(self, max_length: int | None) -> SearchLimits:
         search = self.config.evaluation.search
         return search if max_length is None else up_to(search, max_length)

@@ -55,6 +55,7 @@ class ConversePredictor(Predictor):
     """What models that find and models that write responses share. An item is a context: its turns, the oldest first,
     as one text with ``__eot__`` between them, or an :class:`Exchange`."""
 
+    reads_columns: ClassVar[tuple[str, ...]] = ()
     asks: ClassVar[frozenset[str]] = frozenset({"nbest", "scores"})
     config: ConverseConfig
     ranker: Ranker

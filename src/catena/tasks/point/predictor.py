@@ -48,6 +48,7 @@ class PointAnswer:
 class PointPredictor(Predictor):
     """A network and how its sets are read."""
 
+    reads_columns: ClassVar[tuple[str, ...]] = ()
     asks: ClassVar[frozenset[str]] = frozenset({"nbest", "scores"})
 
     def __init__(self, config: PointConfig, encoding: Encoding, model: PointerNetwork) -> None:
@@ -77,6 +78,8 @@ class PointPredictor(Predictor):
 
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Item]:
         """The sets of a file, with targets or without."""
+        if reading.format is not None:
+            raise FormatError(f"--input-format is {reading.format!r}, and sets have a form of their own: leave it out")
         return read_items(path, reading.encoding or self.config.data.encoding, self.encoding.kind)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Item]:

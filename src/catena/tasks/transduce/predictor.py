@@ -57,6 +57,7 @@ class Transduced:
 class TransducePredictor(Predictor):
     """A transducer with the way its texts are cut into symbols."""
 
+    reads_columns: ClassVar[tuple[str, ...]] = ()
     asks: ClassVar[frozenset[str]] = frozenset({"nbest", "scores", "alignment", "beam_size"})
 
     def __init__(self, config: TransduceConfig, cutting: Cutting, model: Transducer) -> None:
@@ -94,7 +95,7 @@ class TransducePredictor(Predictor):
         members: list[tuple[Transducer, float]] = [(self.model, 1.0)]
         for number, other in enumerate(others, start=2):
             if not isinstance(other, TransducePredictor):
-                raise DataError(f"an ensemble is of transducers, and model {number} is a {type(other).__name__}")
+                raise DataError(f"an ensemble is of transducers, and model {number} is {other.task_name}")
             if other.cutting != self.cutting:
                 raise DataError(f"model {number} of the ensemble cuts texts into other symbols: train it as the first")
             first, weight = members[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +120,13 @@ def read_pairs(files: Sequence[tuple[str, str | None]], data: TranslateData) -> 
             if second is None and pair.place.line == 1 and names_columns((pair.source, pair.target)):
                 continue
             yield ParallelText(pair.target, pair.source, pair.place) if data.swap else pair
+
+
+def has_pairs(path: Path, encoding: str | None) -> bool:
+    """Whether the first lines, as far as they are filled, have a tab each."""
+    with open_text(path, encoding) as lines:
+        filled = [line for _, line in islice(lines, 200) if line.strip()]
+    return bool(filled) and all(line.count("\t") == 1 for line in filled)
 
 
 def check_pairs(path: Path, data: TranslateData) -> None:

@@ -25,9 +25,7 @@ def export_to(
         from catena.export.ctranslate2 import Tokens, to_ctranslate2
 
         if not isinstance(model, Transformer):
-            raise ConfigError(
-                f"CTranslate2 runs Transformers, and this model is a {type(model).__name__}: export it --to onnx"
-            )
+            raise ConfigError("CTranslate2 runs Transformers, and this model is of another kind: export it --to onnx")
         source, target = encoding.source.vocabulary, encoding.target.vocabulary
         tokens = Tokens(source.tokens(range(len(source))), target.tokens(range(len(target))), UNK_SYMBOL)
         to_ctranslate2(model, tokens, folder, quantization)

@@ -57,7 +57,9 @@ def heat_of(found: Translated, asking: Asking) -> tuple[Float[np.ndarray, "t s"]
     if asking.word is None:
         return np.mean([layer.mean(axis=0) for layer in layers], axis=0), written, read
     if asking.word not in written:
-        raise DataError(f"{asking.word!r} is not among what is written: {did_you_mean(asking.word, written)}")
+        raise DataError(
+            f"{asking.word!r} is not among what is written: {did_you_mean(asking.word, dict.fromkeys(written))}"
+        )
     place = written.index(asking.word)
     first = asking.layer or 1
     rows = [

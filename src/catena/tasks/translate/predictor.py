@@ -19,14 +19,14 @@ from catena.data.pairing import sources_of_lines
 from catena.data.vocabulary import UNK_SYMBOL
 from catena.decoding.hypothesis import Hypothesis
 from catena.decoding.settings import GreedySettings, RankingSettings, SearchLimits
-from catena.errors import ConfigError, DataError
+from catena.errors import ConfigError, DataError, FormatError
 from catena.registry import did_you_mean
 from catena.seq2seq.build import build_encoder_decoder
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
 from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
 from catena.tasks.translate.among import Candidates
 from catena.tasks.translate.batches import log_probs_of
-from catena.tasks.translate.dataset import Pairs, Texts, check_pairs, read_pairs
+from catena.tasks.translate.dataset import Pairs, Texts, check_pairs, has_pairs, read_pairs
 from catena.tasks.translate.encoding import Coded, Encoding
 from catena.tasks.translate.exported import export_to
 from catena.tasks.translate.lexicon import load_candidates
@@ -54,6 +54,7 @@ class TranslatePredictor(Predictor):
         candidates: what each source chooses among; None for all target tokens.
     """
 
+    reads_columns: ClassVar[tuple[str, ...]] = ()
     asks: ClassVar[frozenset[str]] = frozenset(
         {
             "nbest",
@@ -100,7 +101,7 @@ class TranslatePredictor(Predictor):
         members = list(self.members)
         for number, other in enumerate(others, start=2):
             if not isinstance(other, TranslatePredictor):
-                raise ConfigError(f"an ensemble is of translators, and model {number} is a {type(other).__name__}")
+                raise ConfigError(f"an ensemble is of translators, and model {number} is {other.task_name}")
             mine, theirs = self.encoding.target.vocabulary, other.encoding.target.vocabulary
             if mine.symbols != theirs.symbols:
                 raise ConfigError(
@@ -217,6 +218,8 @@ class TranslatePredictor(Predictor):
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
         """The sources of a file of pairs, or every line of a plain one."""
         data = self._data(reading)
+        if reading.format not in (None, "text", "parallel"):
+            raise FormatError(f"--input-format is {reading.format!r}, and a translator reads text or parallel")
         if reading.format == "parallel":
             yield from (pair.source for pair in read_pairs([(str(path), None)], data))
             return
@@ -238,6 +241,11 @@ class TranslatePredictor(Predictor):
         files = [(str(path), None if reading.target is None else str(reading.target))]
         if reading.target is None:
             check_pairs(path, data)
+        elif has_pairs(path, data.encoding):
+            raise DataError(
+                f"{path} has a tab on every line, so that it holds its targets already: leave --target "
+                f"{reading.target} out, or give a file of sources alone"
+            )
         else:
             data = data.model_copy(update={"swap": False})  # the files say themselves which is which
         found = Texts([], [])
