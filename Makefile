@@ -35,6 +35,9 @@ $(VENV)/tested: $(VENV)/installed
 demo: setup
 	$(BIN)/python -m catena demo
 
+# What is compiled is kept: a worker, or a command that a test starts, would else compile torch and the tests again.
+test docs: export PYTHONDONTWRITEBYTECODE =
+
 test: $(VENV)/tested
 	$(BIN)/python -m pytest -n 2 $(TESTS)
 

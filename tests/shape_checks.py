@@ -15,14 +15,14 @@ import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from enum import Enum
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, get_type_hints
 
 import jaxtyping
 import numpy as np
 from torch import Tensor
 
-LONG = 16
-"""A list or a text of more than this is read again: a summary would cost as much."""
+LONG = 32
+"""A list of more than this is read again: a summary would cost as much. A text of more is none of a few choices."""
 
 DEEP = 3
 """So many lists may lie in each other. Deeper are trees, of which beartype reads but the top."""
@@ -53,6 +53,16 @@ class Reader:
         self._fn: FunctionType | None = fn
         self._typechecker = typechecker
         self._returned = threading.local()
+
+    @functools.cached_property
+    def by_value(self) -> bool:
+        """Whether a number or a text may be right and another wrong: in choices, and in sizes that name an argument."""
+        assert self._fn is not None
+        try:
+            hints = str(get_type_hints(self._fn, include_extras=True))
+        except Exception:  # a name that only type checkers know
+            return True
+        return "Literal" in hints or "{" in hints[1:]
 
     def read_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         for _ in range(_readings(*args, *kwargs.values())):
@@ -118,12 +128,13 @@ def _remembering(fn: FunctionType, reader: Reader) -> Callable[..., Any]:
         __tracebackhide__ = True
         if jaxtyping.config.jaxtyping_disable:
             return fn(*args, **kwargs)
-        given = _summaries([*args, *kwargs.values()], tuple(kwargs))
+        by_value = reader.by_value
+        given = _summaries([*args, *kwargs.values()], tuple(kwargs), by_value)
         passed = seen.get(given) if given is not None else None
         if passed is None:
             reader.read_arguments(args, kwargs)
         out = fn(*args, **kwargs)
-        found = summary(out)
+        found = summary(out, by_value)
         if passed is None or found is None or found not in passed:
             reader.read_result(out, args, kwargs)
             if given is not None and found is not None:
@@ -136,40 +147,45 @@ def _remembering(fn: FunctionType, reader: Reader) -> Callable[..., Any]:
 # --- summaries ----------------------------------------------------------------------------------------------
 
 
-def summary(x: Any, within: int = 0) -> Hashable | None:
+def summary(x: Any, by_value: bool = True, within: int = 0) -> Hashable | None:
     """All that a check can ask of a value, which lies within so many lists; None where that is not known."""
     kind = type(x)
     rule = _rules.get(kind)
     if rule is None:
         rule = _rules[kind] = _rule(kind)
-    return rule(x, within)
+    return rule(x, by_value, within)
 
 
-_rules: dict[type, Callable[[Any, int], Hashable | None]] = {}
+Rule = Callable[[Any, bool, int], Hashable | None]
+_rules: dict[type, Rule] = {}
 
 
-def _rule(kind: type) -> Callable[[Any, int], Hashable | None]:
+def _rule(kind: type) -> Rule:
     if issubclass(kind, (Tensor, np.ndarray)):
-        return lambda x, _: (kind, x.dtype, x.shape)
-    if issubclass(kind, (type, Enum)) or kind in (bool, int, type(None)):
-        return lambda x, _: (kind, x)
-    if kind is str:
-        return lambda x, _: x if len(x) <= LONG else None
+        return lambda x, *_: (kind, x.dtype, x.shape)
+    if issubclass(kind, type):
+        return lambda x, *_: (kind, x)
+    if issubclass(kind, Enum) or kind in (bool, int):
+        return lambda x, by_value, _: (kind, x) if by_value else kind
+    if kind is str:  # no choice is longer
+        return lambda x, by_value, _: x if by_value and len(x) <= LONG else kind
     if kind is list or issubclass(kind, tuple):
-        return lambda x, within: _summaries(x, kind, within + 1) if len(x) <= LONG and within < DEEP else None
+        return lambda x, by_value, within: (
+            _summaries(x, kind, by_value, within + 1) if len(x) <= LONG and within < DEEP else None
+        )
     if kind is dict:
-        return lambda x, within: (
-            _summaries([*x, *x.values()], kind, within + 1) if len(x) <= LONG and within < DEEP else None
+        return lambda x, by_value, within: (
+            _summaries([*x, *x.values()], kind, by_value, within + 1) if len(x) <= LONG and within < DEEP else None
         )
     if issubclass(kind, (Collection, Iterator)):
-        return lambda x, _: None
-    return lambda x, _: kind
+        return lambda *_: None
+    return lambda *_: kind
 
 
-def _summaries(values: Iterable[Any], kind: Hashable, within: int = 0) -> Hashable | None:
+def _summaries(values: Iterable[Any], kind: Hashable, by_value: bool, within: int = 0) -> Hashable | None:
     found = [kind]
     for x in values:
-        found.append(summary(x, within))
+        found.append(summary(x, by_value, within))
         if found[-1] is None:
             return None
     return tuple(found)
