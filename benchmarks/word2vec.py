@@ -6,8 +6,9 @@
     … --text FILE                                          # another text, plain, a sentence on each line
 
 Run it in the environment of the peers (requirements-peers.txt, with gensim and fasttext). Each side reads the text from
-a file; reading and counting are not timed. Rates are words of the text, rare ones included, by the clock and by the
-processor's time: on a machine that others use too, the second is the one to trust.
+a file; reading and counting are not timed, and turns that fastText breaks off are left out. Rates are words of the text,
+rare ones included, by the clock and by the processor's time: on a machine that others use too, the second is the one to
+trust. docs/vectors.md has the figures.
 """
 
 from __future__ import annotations
@@ -145,11 +146,11 @@ WAYS: dict[str, dict[str, Way]] = {
 # --- what is measured -------------------------------------------------------------------------------------------------
 
 
-def speed(text: Path, threads: int, epochs: int, repeats: int, peers: tuple[str, ...]) -> None:
+def speed(text: Path, threads: int, epochs: int, repeats: int, groups: tuple[str, ...], peers: tuple[str, ...]) -> None:
     words = count_words(text) * epochs
     print(f"{text.name}: {words // epochs:,} words, {epochs} epochs, {threads} threads, medians of {repeats} turns\n")
-    for group, ways in WAYS.items():
-        chosen = {name: way for name, way in ways.items() if name.startswith("catena") or name in peers}
+    for group in groups:
+        chosen = {name: way for name, way in WAYS[group].items() if name.startswith("catena") or name in peers}
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in chosen}
         for name, way in chosen.items():
             if name.startswith("catena"):
@@ -159,8 +160,12 @@ def speed(text: Path, threads: int, epochs: int, repeats: int, peers: tuple[str,
                 times[name].append(way(text, epochs, threads, turn)[:2])
         print(f"{group:<24} {'words/s':>11} {'x gensim':>9} {'range':>13} {'by processor':>13} {'x gensim':>9}")
         for name in chosen:
-            ratios = [[b[i] / a[i] for a, b in zip(times[name], times["gensim"], strict=True)] for i in (0, 1)]
-            clock, processor = (statistics.median(t[i] for t in times[name]) for i in (0, 1))
+            turns = [(a, b) for a, b in zip(times[name], times["gensim"], strict=True) if not math.isnan(a[0])]
+            if not turns:
+                print(f"  {name:<22} {'broken off':>11}")
+                continue
+            ratios = [[b[i] / a[i] for a, b in turns] for i in (0, 1)]
+            clock, processor = (statistics.median(a[i] for a, _ in turns) for i in (0, 1))
             print(
                 f"  {name:<22} {words / clock:>11,.0f} {statistics.median(ratios[0]):>9.2f} "
                 f"{min(ratios[0]):>6.2f}-{max(ratios[0]):<6.2f} {words / processor:>13,.0f} "
@@ -242,12 +247,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--peers", default="gensim,fasttext", help="for speed; gensim must be among them")
-    parser.add_argument("--groups", default="skip-gram,cbow", help="for quality")
+    parser.add_argument("--groups", default="skip-gram,cbow", help="for speed and quality")
     parser.add_argument("--only", default="", help="for quality: gensim or catena alone")
     flags = parser.parse_args()
     text = flags.text or Path(os.environ["CATENA_DATA"]) / "wikitext2_word" / "wiki.train.tokens"
     if flags.what == "speed":
-        speed(text, flags.threads, flags.epochs or 1, flags.repeats, tuple(flags.peers.split(",")))
+        groups, peers = tuple(flags.groups.split(",")), tuple(flags.peers.split(","))
+        speed(text, flags.threads, flags.epochs or 1, flags.repeats, groups, peers)
     elif flags.what == "quality":
         quality(text, flags.threads, flags.epochs or 20, flags.seeds, tuple(flags.groups.split(",")), flags.only)
     elif flags.what == "growth":
