@@ -6,9 +6,9 @@
     … --text FILE                                          # another text, plain, a sentence on each line
 
 Run it in the environment of the peers (requirements-peers.txt, with gensim and fasttext). Each side reads the text from
-a file; reading and counting are not timed, and turns that fastText breaks off are left out. Rates are words of the text,
-rare ones included, by the clock and by the processor's time: on a machine that others use too, the second is the one to
-trust. docs/vectors.md has the figures.
+a file; reading and counting are not timed, and turns that fastText breaks off are left out. Rates are words of the
+text, rare ones included, by the clock and by the processor's time: on a machine that others use too, the second is the
+one to trust. docs/vectors.md has the figures.
 """
 
 from __future__ import annotations
