@@ -13,8 +13,9 @@ from catena.decoding.beam import beam
 from catena.decoding.greedy import greedy
 from catena.errors import ConfigError
 from catena.seq2seq.base import Source
-from catena.seq2seq.checklist import LM, NEW, USED, Agenda, ChecklistModel
+from catena.seq2seq.checklist import ChecklistModel
 from catena.seq2seq.checklist_settings import ChecklistSettings
+from catena.seq2seq.checklist_state import LM, NEW, USED, Agenda
 from catena.seq2seq.sides import Sides
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, EncoderDecoderLaws
 from tests.oracle.checklist import checklist_log_probs

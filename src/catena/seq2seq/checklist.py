@@ -30,7 +30,6 @@ Time O(t (d² + n d)) for n items, and O(t s d) more for a reader of s words.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -47,79 +46,12 @@ from catena.seq2seq.base import Memory, Source, VectorDecoder
 from catena.seq2seq.checklist_mixture import all_log_probs, target_log_probs, word_shares
 from catena.seq2seq.checklist_reader import LEAST, Reader, Words, log_sums
 from catena.seq2seq.checklist_settings import ChecklistSettings
+from catena.seq2seq.checklist_state import LM, NEW, USED, Agenda, Checked, Step
 from catena.seq2seq.grouped import check_rows
 from catena.seq2seq.sides import Sides
 from catena.shapes import mask_from_lengths
 
-LM, NEW, USED = range(3)
-"""The ways of the switch."""
 GATES = 4
-
-
-class Agenda(NamedTuple):
-    """What a source says of every step, projected once. Padded items have vectors of zeros and are never looked at."""
-
-    goal: Float[Tensor, "b d"]
-    """Y g"""
-    begin: Float[Tensor, "b d"]
-    """The state before the first step."""
-    items: Float[Tensor, "b n e"]
-    """E"""
-    keys: Float[Tensor, "b n d"]
-    """γ E P"""
-    terms: Float[Tensor, "b n d"]
-    """E Zᵀ"""
-    closed: Float[Tensor, "b n"]
-    """0 where there is an item to look at, -inf where there is none. Without any item, the first is looked at."""
-    ways: Float[Tensor, "b 3"]
-    """0, and -inf for the ways of the switch that an empty agenda closes."""
-    words: Float[Tensor, "b s c"]
-    """What a reader made of the words; no word and no feature where there is no reader. Then its keys and its mask."""
-    word_keys: Float[Tensor, "b s a"]
-    word_closed: Float[Tensor, "b s"]
-    belongs: Float[Tensor, "b s n"]
-    """1 for a word of an item."""
-
-    def select(self, rows: Int[Tensor, " m"]) -> Agenda:
-        """Those of the given rows."""
-        return Agenda(*(part[rows] for part in self))
-
-
-class Step(NamedTuple):
-    """The state of the model after a step."""
-
-    h: Float[Tensor, "b d"]
-    recurrent: Float[Tensor, "b r"]
-    """U h, of all gates and the candidate: the next step reads it."""
-    switch: Float[Tensor, "b 3"]
-    new: Float[Tensor, "b n"]
-    used: Float[Tensor, "b n"]
-    ticked: Float[Tensor, "b n"]
-    """a_t"""
-    said: Float[Tensor, "b e"]
-    """What the language model says, where the next step reads it; else empty."""
-
-
-@dataclass(frozen=True, eq=False)
-class Checked:
-    """What the model did for each target: ``[i, t]`` is of the step that foretells target ``t``.
-
-    Args:
-        switch: the probabilities of language model, new item and used item.
-        new: the weights of items among new ones.
-        used: the weights of items among used ones.
-        ticked: how far each item is ticked off after the step.
-    """
-
-    switch: Float[Tensor, "b t 3"]
-    new: Float[Tensor, "b t n"]
-    used: Float[Tensor, "b t n"]
-    ticked: Float[Tensor, "b t n"]
-
-    @property
-    def share(self) -> Float[Tensor, "b t n"]:
-        """How much of the prediction each item has."""
-        return self.switch[..., NEW, None] * self.new + self.switch[..., USED, None] * self.used
 
 
 class ChecklistModel(VectorDecoder):
@@ -363,9 +295,9 @@ class ChecklistModel(VectorDecoder):
         language model's."""
         found = self.checked(source, targets)
         real = mask_from_lengths(lengths, targets.shape[1])[:, :, None]
-        return [(found.share @ self._spread(source, found.new.dtype) * real)[:, None]]
+        return [(found.share @ self.spread(source, found.new.dtype) * real)[:, None]]
 
-    def _spread(self, source: Source, dtype: torch.dtype) -> Float[Tensor, "b n s"]:
+    def spread(self, source: Source, dtype: torch.dtype) -> Float[Tensor, "b n s"]:
         """The weight of an item goes to its tokens in equal parts."""
         member = self.members(source)[:, :, 1:].transpose(1, 2).to(dtype)
         return member / member.sum(dim=2, keepdim=True).clamp(min=1)
@@ -398,14 +330,14 @@ class ChecklistStepper(Stepper[Row], Attentive[Row]):
         memory = self.model.encode(self.source)
         agenda = Agenda(*memory.more)
         mask = mask_from_lengths(self.source.lengths, self.source.ids.shape[1])
-        spread = self.model._spread(self.source, memory.states.dtype)
+        spread = self.model.spread(self.source, memory.states.dtype)
         first = Row(self.model.started(agenda), agenda, spread, mask, self.source.ids, memory.states)
         return self.advance(first, torch.full((n,), self.model.begin, device=mask.device))
 
     @torch.no_grad()
     def log_probs(self, state: Row) -> Float[Tensor, "n v"]:
         said = self.model.said(state.step)
-        checked = checked_of(state.step)
+        checked = state.step.checked
         if self.model.settings.mixture == "vectors":
             return self.model.output.log_probs(self.model.mixed(said[:, None], checked, state.agenda.items)[:, 0])
         members = state.spread.transpose(1, 2) > 0
@@ -429,12 +361,7 @@ class ChecklistStepper(Stepper[Row], Attentive[Row]):
         return Row(step, agenda, *(torch.cat(parts) for parts in others))
 
     def attention(self, state: Row) -> Float[Tensor, "n s"]:
-        return torch.bmm(checked_of(state.step).share, state.spread)[:, 0]
+        return torch.bmm(state.step.checked.share, state.spread)[:, 0]
 
     def source_mask(self, state: Row) -> Bool[Tensor, "n s"]:
         return state.mask
-
-
-def checked_of(step: Step) -> Checked:
-    """What one step did."""
-    return Checked(step.switch[:, None], step.new[:, None], step.used[:, None], step.ticked[:, None])

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from catena.decoding.stepper import Attentive, Stepper
 from catena.encoders.transformer_step import COMPILED, Copies, feed_of, may_be_compiled, norm_of, turned_maps
+from catena.kernels.memory import borrowed
 from catena.outputs.base import OutputLayer
 from catena.seq2seq.base import Memory
 from catena.seq2seq.grouped import check_rows
@@ -117,7 +118,7 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
         self.lengths, self.width = memory.lengths.numpy().astype(np.int64), memory.states.shape[1]
         self.first = self.lengths.cumsum() - self.lengths
         self.source = self._projected(memory.states[mask_from_lengths(memory.lengths, self.width)])
-        self.pool = np.empty((len(decoder.layers), 2, LEAST_ROOM, *self.plan.heads), np.float32)
+        self.pool = self._pool(LEAST_ROOM)
         self.filled = 0
 
     def start(self, n: int) -> CompiledState:
@@ -190,7 +191,14 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
         first, self.filled = self.filled, self.filled + n
         room = self.pool.shape[2]
         if self.filled > room:
-            grown = np.empty((len(self.pool), 2, max(self.filled, 2 * room), *self.plan.heads), np.float32)
+            grown = self._pool(max(self.filled, 2 * room))
             grown[:, :, :first] = self.pool[:, :, :first]
             self.pool = grown
         return np.arange(first, self.filled)
+
+    def _pool(self, least: int) -> Float[np.ndarray, "l 2 m h d_head"]:
+        """An empty pool of so many entries or more."""
+        n_layers, each = len(self.decoder.layers), self.plan.d
+        memory = borrowed(n_layers * 2 * least * each)
+        room = len(memory) // (n_layers * 2 * each)
+        return memory[: n_layers * 2 * room * each].reshape(n_layers, 2, room, *self.plan.heads)
