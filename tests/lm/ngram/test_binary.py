@@ -85,8 +85,11 @@ def test_other_files_and_versions_are_refused(tmp_path):
         NgramModel.load(path)
     for content in (b"", b"some text", b"\x00" * 100):
         path.write_bytes(content)
-        with pytest.raises(CheckpointError, match="is not a binary n-gram model"):
+        with pytest.raises(CheckpointError, match="is neither a saved n-gram model nor an ARPA file"):
             NgramModel.load(path)
+    path.write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0" + bytes(100))
+    with pytest.raises(CheckpointError, match="is a binary file of KenLM: load the ARPA file that it was built from"):
+        NgramModel.load(path)
     NgramModel.train(TEXT, order=2).save(path)
     data = bytearray(path.read_bytes())
     data[8:16] = struct.pack("<Q", 9)

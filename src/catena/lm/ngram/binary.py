@@ -23,6 +23,7 @@ from catena.lm.ngram.about import About
 from catena.lm.ngram.packed import Packed
 
 MAGIC, VERSION = b"catNGRAM", 1
+KENLM = b"mmap lm http://kheafield.com/code"
 HEAD = struct.Struct("<8sQQQ")
 ALIGNED = 64
 DTYPES = {"names": "<u1", "ends": "<i8", "counts": "<i8", "histories": "<i4", "slots": "<i4"}
@@ -77,7 +78,11 @@ def load_binary(path: Path, verify: bool = True) -> tuple[Packed, Vocabulary, Ab
         raise CheckpointError(f"{path} holds little-endian numbers, which this machine does not read")
     data = _mapped(path)
     if len(data) < HEAD.size or data[: len(MAGIC)].tobytes() != MAGIC:
-        raise CheckpointError(f"{path} is not a binary n-gram model: check the path, or read it as an ARPA file")
+        if data[: len(KENLM)].tobytes() == KENLM:
+            raise CheckpointError(f"{path} is a binary file of KenLM: load the ARPA file that it was built from")
+        raise CheckpointError(
+            f"{path} is neither a saved n-gram model nor an ARPA file: check the path; of a text, train a model first"
+        )
     _, version, wanted, length = HEAD.unpack(data[: HEAD.size].tobytes())
     if version != VERSION:
         raise CheckpointError(
