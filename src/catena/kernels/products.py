@@ -22,7 +22,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from catena.kernels.compiled import MAXIMA, SUMS, called, compiled
+from catena.kernels.compiled import MAXIMA, SUMS, called, compiled, inlined
 from catena.kernels.vector_math import exp_less
 
 WIDE = 32
@@ -141,10 +141,16 @@ def _pointer_to(context: Any, array: Any, offset: Any) -> Any:
 
 # A decorated intrinsic takes one argument less than its definition, which a type checker cannot know.
 place_of: Any = _pointer_to
-_tile_of_8: Any = _tile(8)
-_tile_of_4: Any = _tile(4)
-_tile_of_2: Any = _tile(2)
-_tile_of_1: Any = _tile(1)
+_one, _two, _three, _four, _five, _six, _seven, _eight = (_tile(n_rows) for n_rows in range(1, 9))
+
+
+@inlined()
+def _rows_at_once(left: Any) -> Any:
+    """Of so many rows that are left: eight, but the last ones in halves, since a tile of one row takes as long as one
+    of two or three."""
+    if left >= 16:
+        return 8
+    return left if left <= 8 else (left + 1) // 2
 
 
 def _add_product(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
@@ -156,17 +162,26 @@ def _add_product(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
     for p in range(low, high):
         panel = place_of(panels, p * d_in * WIDE)
         row = 0
-        while row + 8 <= n:
-            _tile_of_8(place_of(x, row * stride), stride, panel, d_in, place_of(y, row * wide + p * WIDE), wide)
-            row += 8
-        if row + 4 <= n:
-            _tile_of_4(place_of(x, row * stride), stride, panel, d_in, place_of(y, row * wide + p * WIDE), wide)
-            row += 4
-        if row + 2 <= n:
-            _tile_of_2(place_of(x, row * stride), stride, panel, d_in, place_of(y, row * wide + p * WIDE), wide)
-            row += 2
-        if row < n:
-            _tile_of_1(place_of(x, row * stride), stride, panel, d_in, place_of(y, row * wide + p * WIDE), wide)
+        while row < n:
+            rows = _rows_at_once(n - row)
+            left, right = place_of(x, row * stride), place_of(y, row * wide + p * WIDE)
+            if rows == 8:
+                _eight(left, stride, panel, d_in, right, wide)
+            elif rows == 7:
+                _seven(left, stride, panel, d_in, right, wide)
+            elif rows == 6:
+                _six(left, stride, panel, d_in, right, wide)
+            elif rows == 5:
+                _five(left, stride, panel, d_in, right, wide)
+            elif rows == 4:
+                _four(left, stride, panel, d_in, right, wide)
+            elif rows == 3:
+                _three(left, stride, panel, d_in, right, wide)
+            elif rows == 2:
+                _two(left, stride, panel, d_in, right, wide)
+            else:
+                _one(left, stride, panel, d_in, right, wide)
+            row += rows
 
 
 add_product: Callable[..., None] = called()(_add_product)
