@@ -75,7 +75,7 @@ def test_a_truncated_file_is_refused_with_or_without_its_checksum(share, tmp_pat
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
     for verify in (True, False):
-        with pytest.raises(CheckpointError, match=r"must have [\d,]+ bytes, but it has [\d,]+: copy it again|is neither a"):
+        with pytest.raises(CheckpointError, match=r"must have [\d,]+ bytes, but it has [\d,]+|is neither a"):
             NgramModel.load(path, verify)
 
 
