@@ -242,8 +242,14 @@ def test_a_source_of_2000_tokens_is_translated_by_a_transformer_and_refused_wher
     attending = up_to(40, train(toy_config(files, TRANSFORMER), tmp_path / "t"))
     assert attending.predict([long])[0].translations
     limited = train(toy_config(files, CONVOLUTIONAL), tmp_path / "c")
-    with pytest.raises(DataError, match=r"a text has 2,001 tokens.*learnt positions for 1,024 .*cut the text"):
-        limited.predict([long])
+    with pytest.raises(
+        DataError, match=r"a text has 2,001 tokens.*learnt positions for 1,024 .*cut the text, which"
+    ):
+        limited.predict(["short", long])
+    with pytest.MonkeyPatch.context() as here:
+        here.setattr("catena.tasks.translate.search.MOST", 1500)
+        with pytest.raises(DataError, match=r"2,001 tokens.* and 1,500 can be translated at once.*begins 'The dog The"):
+            attending.predict(["short", long])
 
 
 def test_one_text_and_unknown_questions_are_refused(model: TranslatePredictor) -> None:

@@ -30,6 +30,8 @@ from catena.tasks.translate.wishes import Wishes, acceptor_of
 
 STEP = 32
 """Limits of length are rounded up to a multiple of this, so that sources of like length are searched together."""
+MOST = 100_000
+"""Tokens of a source that can be translated: the time of attention grows with their square."""
 ROOM = {"cpu": 1200, "cuda": 24_000}
 """Source tokens that are searched together, padding included."""
 
@@ -115,10 +117,15 @@ class Searcher:
         """Rows of like length with the same limit and the same wishes, the longest first."""
         room = ROOM.get(self.members[0].model.device.type, ROOM["cuda"])
         lengths = [max(map(len, coded)) for coded in sources]
-        if self.longest is not None and max(lengths, default=0) > self.longest:
+        most = max(range(len(sources)), key=lengths.__getitem__, default=0)
+        if sources and lengths[most] > min(self.longest or MOST, MOST):
+            known = f"{MOST:,} can be translated at once"
+            if self.longest is not None and self.longest < MOST:
+                known = f"this model has learnt positions for {self.longest:,} (model.max_length)"
+            begins = " ".join(sources[most][0].tokens[:5])[:60]
             raise DataError(
-                f"a text has {max(lengths):,} tokens, its end counted, and this model has learnt positions for "
-                f"{self.longest:,} (model.max_length): cut the text at its sentences"
+                f"a text has {lengths[most]:,} tokens, its end counted, and {known}: cut the text, which begins "
+                f"{begins!r}, at its sentences"
             )
         limits = [self.limit(length, how) for length in lengths]
         kinds = {wish: number for number, wish in enumerate(dict.fromkeys(wishes))}
