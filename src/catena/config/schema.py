@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -79,19 +80,26 @@ class Key:
 
 def keys(schema: type[Config], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
     """Every key of a config class, sections opened, in the order of the file, kinds of a section merged."""
+    return iter(_keys(schema, prefix))
+
+
+@cache  # a command asks for the same keys several times, and takes longer to list them than to read its words
+def _keys(schema: type[Config], prefix: tuple[str, ...]) -> tuple[Key, ...]:
+    found: list[Key] = []
     for name, field in schema.model_fields.items():
         path = (*prefix, name)
         sections = sections_in(field.annotation)
         if not sections:
-            yield Key(path, field)
+            found.append(Key(path, field))
             continue
         merged: dict[tuple[str, ...], Key] = {}
         for section in sections:
-            for key in keys(section, path):
+            for key in _keys(section, path):
                 if len(sections) > 1 and len(key.path) == len(path) + 1:
                     key = replace(key, kinds=(kind_of(section),))
                 merged[key.path] = _merge(merged[key.path], key) if key.path in merged else key
-        yield from merged.values()
+        found += merged.values()
+    return tuple(found)
 
 
 def chosen_paths(
