@@ -4,7 +4,8 @@
 
 ``lmplz`` and ``build_binary`` (beside it) are built from KenLM's source package with boost; scoring needs its Python
 module. KenLM refuses ``<unk>`` in a text, so it is renamed there, for both. Everything is done turn by turn in one
-run on one thread; the table gives medians, and ratios of pairs. Compiling is not counted: it happens once, and is kept.
+run on one thread; the table gives medians, and ratios of pairs; of scoring, the least times too. Compiling is not
+counted: it happens once, and is kept.
 
 Protocol of perplexity: every line is a sentence, blank ones too; tokens are counted with the ends of sentences.
 """
@@ -36,14 +37,27 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
-def turns(repeats: int, ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[float, float, float]:
-    """Median seconds of both, and the median ratio theirs / ours of pairs."""
-    pairs = [(seconds(theirs), seconds(ours)) for _ in range(repeats)]
+Pairs = list[tuple[float, float]]
+
+
+def turns(repeats: int, ours: Callable[[], object], theirs: Callable[[], object]) -> Pairs:
+    """Seconds of theirs and of ours, turn by turn."""
+    return [(seconds(theirs), seconds(ours)) for _ in range(repeats)]
+
+
+def medians(pairs: Pairs) -> tuple[float, float, float]:
+    """Median seconds of ours and of theirs, and the median ratio theirs / ours of pairs."""
     return (
         statistics.median(b for _, b in pairs),
         statistics.median(a for a, _ in pairs),
         statistics.median(a / b for a, b in pairs),
     )
+
+
+def least(pairs: Pairs) -> tuple[float, float, float]:
+    """The least seconds of ours and of theirs, and their ratio: what a machine that others use disturbs least."""
+    theirs, ours = (min(times) for times in zip(*pairs, strict=True))
+    return ours, theirs, theirs / ours
 
 
 def line(what: str, ours: str, theirs: str, ratio: str, wanted: str = "") -> None:
@@ -75,7 +89,7 @@ def build(text: Path, order: int, folder: Path, lmplz: str, repeats: int) -> Pat
         NgramModel.train(text, order=order).save(folder / f"catena-{order}.ngram")
 
     NgramModel.train(["a b"], order=order).save(folder / "warm")
-    own, kenlm, ratio = turns(repeats, ours, theirs)
+    own, kenlm, ratio = medians(turns(repeats, ours, theirs))
     line(f"build {order}-grams and save", f"{own:.2f} s", f"{kenlm:.2f} s", f"{ratio:.2f}", "≥ 1")
     sizes = [(folder / f"catena-{order}.ngram").stat().st_size, binary.stat().st_size]
     line("  size", f"{sizes[0] / 1e6:.0f} MB", f"{sizes[1] / 1e6:.0f} MB", f"{sizes[1] / sizes[0]:.2f}")
@@ -134,9 +148,14 @@ def ask(text: Path, test: Path, order: int, binary: Path, repeats: int) -> None:
         for (a, _, _), (_, b) in zip(peer.full_scores(sentence), model.token_scores(sentence), strict=True)
     )
     line("  log10 p of a token, largest difference", f"{apart:.1e}", "", "", "≤ 1e-5")
-    took, their_time, ratio = turns(repeats, ours, theirs)
-    rates = [f"{tokens / t / 1e6:.2f} M/s" for t in (took, their_time)]
-    line(f"{order}-gram scores from strings", *rates, f"{ratio:.2f}", "≥ 1.8" if order == 5 else "≥ 2.2")
+    pairs = turns(repeats, ours, theirs)
+    wanted = "≥ 1.8" if order == 5 else "≥ 2.2"
+    for name, (took, their_time, ratio) in (
+        (f"{order}-gram scores from strings", medians(pairs)),
+        ("  by least times", least(pairs)),
+    ):
+        rates = [f"{tokens / t / 1e6:.2f} M/s" for t in (took, their_time)]
+        line(name, *rates, f"{ratio:.2f}", wanted)
     spread(model, sentences, peer if order == 5 else None)
 
 
