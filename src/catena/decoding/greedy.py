@@ -34,4 +34,4 @@ def greedy(stepper: Stepper[Any], state: Any, max_length: int, min_length: int =
         min_length: the end is not chosen before so many ids are written.
     """
     n = len(stepper.log_probs(state)) if max_length == 0 else 0
-    return collected(walk(stepper, state, likeliest, max_length, min_length, leaving=True), n)
+    return collected(walk(stepper, state, likeliest, max_length, min_length, leaving=True, plain=True), n)

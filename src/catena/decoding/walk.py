@@ -43,6 +43,7 @@ def walk(
     min_length: int = 0,
     copies: int = 1,
     leaving: bool = False,
+    plain: bool = False,
 ) -> Iterator[Step]:
     """The steps of a walk from the prefixes of ``state``, each as soon as it is taken.
 
@@ -52,6 +53,7 @@ def walk(
         min_length: the end is not chosen before so many ids are written.
         copies: how often each row walks, next to each other in the batch.
         leaving: let rows that have stopped leave the batch; not for choices that draw, row by row, from one generator.
+        plain: the choice gives the log-probabilities as they are, so that they need not be looked up again.
     """
     check_lengths(min_length, max_length)
     if max_length == 0:
@@ -65,10 +67,10 @@ def walk(
     here: Tensor | None = None  # the rows that still walk, once some have left
     for t in range(max_length):
         ids, scores = choose(without(log_probs, stepper.end) if t < min_length else log_probs)
-        chosen = log_probs.gather(1, ids[:, None])[:, 0]
+        chosen = scores if plain else log_probs.gather(1, ids[:, None])[:, 0]
         if here is not None:
             ids, scores, chosen = (_at(here, x, len(rows), stepper.end) for x in (ids, scores, chosen))
-        everyone = everyone and bool(((scores > NEVER) & (ids != stepper.end)).all())
+        everyone = everyone and stepper.end not in ids.tolist() and bool((scores > NEVER).all())
         if everyone:  # nothing to mask, as in most steps
             yield Step(ids, chosen, scores, running, nobody)
         else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, cast
 
 import numpy as np
@@ -28,6 +29,9 @@ NEAR = 64 * 2**20
 """Bytes of weights that a processor keeps near, about. A larger model is read from far, by as many threads as there
 are: that is left to torch."""
 
+VERSION = attrgetter("_version")
+"""How often a tensor has changed."""
+
 
 class Copies:
     """Copies of the weights of layers. To be made again when :meth:`is_current` says so."""
@@ -36,11 +40,11 @@ class Copies:
         self.sources = [p for layer in layers for p in layer.parameters()]
         self.place = self.sources[0].data_ptr()
         self.tracked = [p for p in self.sources if not p.is_inference()]
-        self.versions = [p._version for p in self.tracked]
+        self.versions = list(map(VERSION, self.tracked))
 
     def is_current(self) -> bool:
         """Whether no weight has changed since, nor moved to another device or type."""
-        return self.place == self.sources[0].data_ptr() and self.versions == [p._version for p in self.tracked]
+        return self.place == self.sources[0].data_ptr() and self.versions == list(map(VERSION, self.tracked))
 
 
 class StepPlan(Copies, ABC):
