@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -82,20 +82,24 @@ class MultiHeadAttention(nn.Module):
         return self._join(found.masked_fill(blind[:, None], 0.0))
 
     def packed(
-        self, x: Float[Tensor, "1 n d"], real: Bool[Tensor, "b t"], mask: Bool[Tensor, "b 1 t"]
+        self, x: Float[Tensor, "1 n d"], places: Int[Tensor, " n"], mask: Bool[Tensor, "b 1 t"]
     ) -> Float[Tensor, "1 n d"]:
-        """Self-attention without gradients of sequences whose ``real`` positions lie one after another: maps are of
-        these alone."""
-        b, t = real.shape
+        """Self-attention without gradients of sequences whose real positions lie one after another: maps are of these
+        alone.
+
+        Args:
+            places: where they stand among all ``b t``.
+        """
+        b, _, t = mask.shape
         heads = F.linear(x[0], *self._joined_maps())
-        spread = heads.new_zeros(b, t, heads.shape[1]).masked_scatter_(real[..., None], heads)
+        spread = heads.new_zeros(b * t, heads.shape[1]).index_copy_(0, places, heads).view(b, t, -1)
         q, k, v = spread.unflatten(-1, (-1, self.d_head)).transpose(1, 2).split(
             (self.n_heads, self.n_kv_heads, self.n_kv_heads), dim=1
         )  # fmt: skip
         if self.rotate is not None:
             q, k = self.rotate(q, 0), self.rotate(k, 0)
         found = self._attend(q, k, v, mask[:, None]).transpose(1, 2).flatten(-2)
-        return self.output(found[real])[None]
+        return self.output(found.flatten(0, 1)[places])[None]
 
     def causal(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
         """Every position looks at itself and those before it, in one fused call that forms no mask."""

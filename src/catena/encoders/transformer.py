@@ -132,11 +132,12 @@ class Transformer(CausalEncoder):
         self, x: Float[Tensor, "b t d"], mask: Bool[Tensor, "b t"], may_look: Bool[Tensor, "b 1 t"]
     ) -> Float[Tensor, "b t d"]:
         """The same, with all that concerns single positions done for the real ones alone, one after another."""
-        real = x[mask][None]
+        places = mask.flatten().nonzero()[:, 0]
+        real = x.flatten(0, 1)[places][None]
         for layer in self.layers:
             attention = cast(TransformerLayer, layer).attention
-            real = layer(real, lambda seen, attention=attention: attention.packed(seen, mask, may_look))
-        return torch.zeros_like(x).masked_scatter_(mask[..., None], self.leave(real))
+            real = layer(real, lambda seen, attention=attention: attention.packed(seen, places, may_look))
+        return torch.zeros_like(x).flatten(0, 1).index_copy_(0, places, self.leave(real)[0]).view(x.shape)
 
     def whole(self, x: Float[Tensor, "b t d_in"]) -> Float[Tensor, "b t d_out"]:
         self.check_causal()
