@@ -106,6 +106,15 @@ def chosen_paths(
     schema: type[Config], data: Mapping[str, Any], prefix: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
     """The paths of the keys that a config has whose sections are of the kinds in ``data``, or of the default ones."""
+    return _paths(schema, data, prefix) if data else iter(_default_paths(schema, prefix))
+
+
+@cache
+def _default_paths(schema: type[Config], prefix: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return tuple(_paths(schema, {}, prefix))
+
+
+def _paths(schema: type[Config], data: Mapping[str, Any], prefix: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for name, field in schema.model_fields.items():
         sections = sections_in(field.annotation)
         if not sections:
