@@ -15,7 +15,8 @@ search   greedy and beam-5 translation with the same weights, put into a ``Maria
          lengths are spread as those of captions are (both programs are told when to end, by a processor of
          probabilities; CTranslate2 takes none), and once with as many tokens in every row, so that nothing ends early.
 memory   the most memory that training takes, for batches and lengths that double.
-prefix   the time of a beam's step after prefixes that double.
+prefix   the time of a beam's step after prefixes that double: of hypotheses without a common beginning, and of such as
+         beams have, which differ in their last tokens alone.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ from catena.seq2seq.transformer_settings import TransformerSettings
 
 V, PAD, BEGIN, END = 8000, 0, 2, 3
 D, HEADS, LAYERS, FEED = 256, 4, 4, 1024
+OWN = 8
+"""Tokens at the end that hypotheses of a beam do not share, about."""
 SIDES = Sides(V, [1] * V, BEGIN, END, (PAD, BEGIN), shared=True)
 
 
@@ -327,19 +330,33 @@ def memory(flags: argparse.Namespace) -> None:
 def prefix(flags: argparse.Namespace) -> None:
     model, _ = random_model()
     stepper = model.stepper(sources(4, 20))
-    rows = torch.arange(4).repeat_interleave(5)
-    state = stepper.select(stepper.start(4), rows)
+    state = stepper.select(stepper.start(4), torch.arange(4).repeat_interleave(5))
     turned = torch.arange(20).view(4, 5).flip(1).flatten()
+    same = 5 * torch.arange(4).repeat_interleave(5)
+
+    def onward(state: Any) -> Any:
+        return stepper.advance(stepper.select(state, turned), torch.randint(4, V, (20,)))
+
     read = 1
     for t in (16, 32, 64, 128, 256):
         while read < t:
-            state, read = stepper.advance(stepper.select(state, turned), torch.randint(4, V, (20,))), read + 1
-        times = []
-        for _ in range(5 * flags.rounds):
-            began = clock(flags)
-            stepper.log_probs(stepper.advance(stepper.select(state, turned), torch.randint(4, V, (20,))))
-            times.append(clock(flags) - began)
-        print(f"a step of 4 beams of 5 after {t} tokens: {1e3 * statistics.median(times):.2f} ms", flush=True)
+            state, read = onward(state), read + 1
+        shared = stepper.select(state, same)
+        for _ in range(OWN):
+            shared = onward(shared)
+        found = []
+        for given in (state, shared):
+            times = []
+            for _ in range(5 * flags.rounds):
+                began = clock(flags)
+                stepper.log_probs(onward(given))
+                times.append(clock(flags) - began)
+            found.append(1e3 * statistics.median(times))
+        print(
+            f"a step of 4 beams of 5 after {t} tokens: {found[0]:.2f} ms where hypotheses have none in common, "
+            f"{found[1]:.2f} ms where all but the last {OWN}",
+            flush=True,
+        )
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
