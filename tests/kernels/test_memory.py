@@ -28,6 +28,7 @@ def test_what_is_let_go_is_used_again() -> None:
 
 
 def test_nothing_is_lent_while_a_view_or_a_tensor_refers_to_it() -> None:
+    borrowed(100)  # is let go at once
     row = torch.from_numpy(borrowed(100)[10:50].reshape(4, 10))[2:]
     row.fill_(7.0)
     others = [borrowed(40) for _ in range(3)]
