@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -52,6 +53,12 @@ pieces = st.text(st.sampled_from("a!~\x7f\0\x01\x08é–€日🙂"), min_size=1
 def test_long_words_end_where_they_end_whatever_bytes_surround_them(words: list[tuple[str, str]], last: str) -> None:
     text = "".join(word + blank for word, blank in words) + last
     assert run(text) == ["<>", *(word for word, _ in words), last]
+
+
+@pytest.mark.parametrize("n", range(1, 18))
+def test_every_blank_ends_a_word_of_any_length(n: int) -> None:
+    for blank in BLANKS:
+        assert run("a" * n + blank + "b" * 9) == ["<>", "a" * n, "b" * 9]
 
 
 def hashes(words: list[bytes]) -> list[int]:
