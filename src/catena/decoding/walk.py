@@ -62,14 +62,15 @@ def walk(
     rows = torch.arange(len(log_probs), device=log_probs.device).repeat_interleave(copies)
     if copies != 1:
         state, log_probs = stepper.select(state, rows), log_probs[rows]
-    running, everyone = torch.ones_like(rows, dtype=torch.bool), True
+    total, everyone = rows.shape[0], True
+    running = torch.ones_like(rows, dtype=torch.bool)
     nobody = ~running
     here: Tensor | None = None  # the rows that still walk, once some have left
     for t in range(max_length):
         ids, scores = choose(without(log_probs, stepper.end) if t < min_length else log_probs)
         chosen = scores if plain else log_probs.gather(1, ids[:, None])[:, 0]
         if here is not None:
-            ids, scores, chosen = (_at(here, x, len(rows), stepper.end) for x in (ids, scores, chosen))
+            ids, scores, chosen = (_at(here, x, total, stepper.end) for x in (ids, scores, chosen))
         everyone = everyone and stepper.end not in ids.tolist() and bool((scores > NEVER).all())
         if everyone:  # nothing to mask, as in most steps
             yield Step(ids, chosen, scores, running, nobody)
@@ -78,10 +79,10 @@ def walk(
             ids = ids.where(running, stepper.end)
             yield Step(ids, chosen.where(running, 0), scores.where(running, 0), running & ~is_end, running & is_end)
             running = running & ~is_end
-        n = len(rows) if everyone else int(running.sum())
+        n = total if everyone else int(running.sum())
         if t + 1 == max_length or not n:
             return
-        if leaving and n <= LEAVING * (len(rows) if here is None else len(here)):
+        if leaving and n <= LEAVING * (total if here is None else len(here)):
             after = running.nonzero()[:, 0]
             state = stepper.select(state, after if here is None else torch.searchsorted(here, after))
             here = after

@@ -30,7 +30,7 @@ class FewRows:
         from catena.kernels.products import multiply, packed
 
         self._multiply, self.weight, self.made_of = multiply, weight, _mark(weight)
-        self.panels = packed(weight.detach().numpy().T)
+        self.panels, self.v = packed(weight.detach().numpy().T), weight.shape[0]
         self._bias: tuple[Tensor | None, object, np.ndarray] | None = None
 
     @staticmethod
@@ -41,7 +41,7 @@ class FewRows:
             and x.device.type == weight.device.type == "cpu"
             and not torch.is_grad_enabled()
             and not torch.jit.is_tracing()
-            and len(x) <= FEW
+            and x.shape[0] <= FEW
             and weight.numel() <= MOST
         )
 
@@ -54,13 +54,13 @@ class FewRows:
         n_panels, _, wide = panels.shape
         y = np.empty((len(rows), n_panels * wide), np.float32)
         in_row_blocks(lambda low, high: self._multiply(rows, panels, y, low, high), n_panels, len(rows) * panels.size)
-        return torch.from_numpy(y)[:, : len(self.weight)]
+        return torch.from_numpy(y)[:, : self.v]
 
     def log_softmax(self, x: Float[Tensor, "n d_in"], bias: Float[Tensor, " d_out"] | None) -> Float[Tensor, "n d_out"]:
         """The log of the softmax of x wᵀ + bias, made in one place; -inf in the bias stays."""
         from catena.kernels.products import log_softmax_products, log_softmax_rows, multiply_onto
 
-        rows, panels, first, v = np.ascontiguousarray(x.numpy()), self.panels, self._widened(bias), len(self.weight)
+        rows, panels, first, v = np.ascontiguousarray(x.numpy()), self.panels, self._widened(bias), self.v
         n, n_panels, work = len(rows), len(panels), len(rows) * panels.size
         y = np.empty((n, len(first)), np.float32)
         if torch.get_num_threads() == 1 or n >= TILE * torch.get_num_threads():
