@@ -103,6 +103,7 @@ def _talk(chat: Any, typed: bool, encoding: str) -> None:
         sys.stdout.flush()
         line = next(lines, None)
         if line is None:
+            sys.stdout.write("\n" * typed)  # the next prompt of the shell stands on a line of its own
             break
         answer = chat.say(line)
         if answer is not None:

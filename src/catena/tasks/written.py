@@ -21,3 +21,8 @@ def score_cell(score: float | None) -> str:
 def score_value(score: float | None) -> float | None:
     """A score in JSON, in nats."""
     return None if score is None or math.isnan(score) else round(score, 6)
+
+
+def guess_remark(item: str, part: str) -> str:
+    """The remark on items of which nothing is known, so that their answers are a guess: "text" and "word", say."""
+    return f"{{n}} {item}{{s}} had no {part} that the model knows: what is answered there is a guess"

@@ -17,7 +17,7 @@ from catena.randomness import Randomness
 from catena.tasks.application import Asking, Reading
 from catena.tasks.transduce.application import TransduceApplication
 from catena.tasks.transduce.dataset import Cutting, prepare
-from catena.tasks.transduce.predictor import TransducePredictor
+from catena.tasks.transduce.predictor import CUT, GUESSED, TransducePredictor
 from catena.tasks.transduce.settings import TransduceConfig
 from catena.training.report import SilentReporter
 from tests.laws.blank_laws import blank_is_answered_by_nothing
@@ -162,6 +162,10 @@ def test_strange_input_is_handled(joint: TransducePredictor) -> None:
     with pytest.raises(DataError, match="predict takes a list of texts"):
         joint.predict("shoot")
     blank_is_answered_by_nothing(joint, "targets")
+    (guess,) = joint.predict(["你好"], Asking(scores=True))
+    assert (guess.known, guess.log_probs) == (False, (None,)), "that it writes nothing is not certain"
+    assert len(joint.remarks(guess)) == 1
+    assert json.loads(joint.write(guess, "你好", "jsonl"))["known"] is False
     with pytest.raises(DataError, match="cannot be asked for --samples"):
         joint.predict(["shoot"], Asking(samples=2))
 
@@ -218,7 +222,7 @@ def test_the_search_and_the_metric_of_a_network_can_be_chosen(words: Path, tmp_p
     assert len(set(answer.targets)) == 4, "a beam is as wide as there are answers to find"
     assert empty.targets == (), "a blank text has no answer"
     assert len(strange.targets) == 4
-    assert len(model.remarks(strange)) == strange.finished.count(False)
+    assert model.remarks(strange) == [GUESSED, *[CUT] * strange.finished.count(False)]
     blank_is_answered_by_nothing(model, "targets")
     for target, links in zip(answer.targets, answer.alignments, strict=True):
         assert "".join(x for x, _ in links) == "shat"

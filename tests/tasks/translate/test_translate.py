@@ -23,7 +23,7 @@ from catena.tasks.application import Asking, Reading
 from catena.tasks.load import load
 from catena.tasks.translate.application import TranslateApplication
 from catena.tasks.translate.auto import choose
-from catena.tasks.translate.predictor import TranslatePredictor
+from catena.tasks.translate.predictor import GUESSED, TranslatePredictor
 from catena.tasks.translate.settings import TranslateConfig
 from catena.training.report import SilentReporter
 from tests.laws.blank_laws import blank_is_answered_by_nothing
@@ -242,14 +242,19 @@ def test_a_source_of_2000_tokens_is_translated_by_a_transformer_and_refused_wher
     attending = up_to(40, train(toy_config(files, TRANSFORMER), tmp_path / "t"))
     assert attending.predict([long])[0].translations
     limited = train(toy_config(files, CONVOLUTIONAL), tmp_path / "c")
-    with pytest.raises(
-        DataError, match=r"a text has 2,001 tokens.*learnt positions for 1,024 .*cut the text, which"
-    ):
+    with pytest.raises(DataError, match=r"a text has 2,001 tokens.*learnt positions for 1,024 .*cut the text, which"):
         limited.predict(["short", long])
     with pytest.MonkeyPatch.context() as here:
         here.setattr("catena.tasks.translate.search.MOST", 1500)
         with pytest.raises(DataError, match=r"2,001 tokens.* and 1,500 can be translated at once.*begins 'The dog The"):
             attending.predict(["short", long])
+
+
+def test_a_text_without_a_known_word_is_marked(model: TranslatePredictor) -> None:
+    answers = model.predict(["Xyzzy!", "The zork.", "", "."])
+    assert [answer.known for answer in answers] == [False, True, False, True]
+    assert [GUESSED in model.remarks(answer) for answer in answers] == [True, False, False, False]
+    assert json.loads(model.write(answers[0], "Xyzzy!", "jsonl"))["known"] is False
 
 
 def test_one_text_and_unknown_questions_are_refused(model: TranslatePredictor) -> None:

@@ -56,7 +56,8 @@ def recognise(path: Path, encoding: str | None = None) -> tuple[str, str]:
         sample = [line for _, line in zip(range(200), (line for _, line in lines), strict=False)]
     filled = [line for line in sample if line.strip()]
     if not filled:
-        raise FormatError(f"{path} has no text in its first {len(sample)} lines: there is no conversation to read")
+        where = f" in its first {len(sample)} lines" if sample else ", it is empty"
+        raise FormatError(f"{path} has no text{where}: there is no conversation to read")
     first = filled[0].lstrip()
     if first.startswith("{"):
         keys = set(_object(first, Place(str(path), 1 + sample.index(filled[0]))))

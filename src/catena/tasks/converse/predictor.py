@@ -24,11 +24,11 @@ from catena.tasks.converse.index import Found, ResponseIndex
 from catena.tasks.converse.questions import MEASURES, Groups, questions_of, report_of
 from catena.tasks.converse.rankers import Ranker, Searcher
 from catena.tasks.converse.settings import RANKING, ConverseConfig, ConverseData
-from catena.tasks.written import NOT_KNOWN, score_cell, score_value
+from catena.tasks.written import NOT_KNOWN, guess_remark, score_cell, score_value
 
 BLOCK = 256
 ASKED = Place("asked", 1)
-GUESSED = "{n} context{s} had no word that the model knows: what is answered there is a guess"
+GUESSED = guess_remark("context", "word")
 BLANK = Found("", NOT_KNOWN)
 """What is written where nothing was said."""
 STRUCTURED = ("labelled", "distractors", "responses", "turns")

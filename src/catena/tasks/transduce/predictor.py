@@ -23,7 +23,7 @@ from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predicto
 from catena.tasks.transduce.dataset import Cutting, Word, format_of, read_pairs, words_of
 from catena.tasks.transduce.scoring import MEASURES, first_answers, report_of
 from catena.tasks.transduce.settings import METRICS, TransduceConfig, TransduceData
-from catena.tasks.written import NOT_KNOWN, score_cell, score_value
+from catena.tasks.written import NOT_KNOWN, guess_remark, score_cell, score_value
 from catena.transduction.alphabet import Alphabet
 from catena.transduction.base import Found, Link, Transducer
 from catena.transduction.network import NetworkTransducer, load_alphabets
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from catena.draw.picture import Picture
 
 BLOCK = 256
+GUESSED = guess_remark("text", "symbol")
 CUT = (
     "{n} answer{s} {was} cut at the greatest length, before the end: a model that hardly ever ends needs more training"
 )
@@ -49,6 +50,8 @@ class Transduced:
     asking: Asking = BEST
     finished: tuple[bool, ...] = ()
     """For each target whether it came to its end, or was cut at the greatest length."""
+    known: bool = True
+    """Whether the model knows any symbol of the text; if not, the targets are a guess and have no score."""
 
     def __str__(self) -> str:
         return self.targets[0] if self.targets else ""
@@ -117,16 +120,26 @@ class TransducePredictor(Predictor):
             raise DataError("a baseline is a rule and has no probabilities: leave --scores out")
         sources = {i: x for i, text in enumerate(items) if text.strip() and (x := self.cutting.source(text))}
         found = dict(zip(sources, self._searched(asking).search_all([*sources.values()], asking.nbest), strict=True))
-        return [self._transduced(text, found.get(i, ()), asking) for i, text in enumerate(items)]
+        symbols = self._source_symbols()
+        return [
+            self._transduced(
+                text,
+                found.get(i, ()),
+                asking,
+                known=i in sources and (symbols is None or any(symbol in symbols for symbol in sources[i])),
+            )
+            for i, text in enumerate(items)
+        ]
 
-    def _transduced(self, text: str, listed: Sequence[Found], asking: Asking) -> Transduced:
+    def _transduced(self, text: str, listed: Sequence[Found], asking: Asking, known: bool) -> Transduced:
         return Transduced(
             text,
             tuple(self.cutting.join(found.tokens) for found in listed),
-            tuple(found.log_prob for found in listed),
+            tuple(found.log_prob if known else None for found in listed),
             tuple(tuple(self._link(link) for link in found.alignment) for found in listed),
             asking,
             tuple(found.finished for found in listed),
+            known,
         )
 
     def _link(self, link: Link) -> tuple[str, str]:
@@ -192,7 +205,8 @@ class TransducePredictor(Predictor):
                 {"target": y, "log_prob": score_value(s), "finished": end, "alignment": [list(pair) for pair in links]}
                 for y, s, links, end in rows
             ]
-            return json.dumps({"source": item, "targets": listed}, ensure_ascii=False)
+            row = {"source": item, "known": prediction.known, "targets": listed}
+            return json.dumps(row, ensure_ascii=False)
         lines = []
         for y, s, links, _ in rows:
             fields = [item, y]
@@ -204,8 +218,9 @@ class TransducePredictor(Predictor):
         return "\n".join(lines)
 
     def remarks(self, prediction: Transduced) -> list[str]:
-        """That targets were cut."""
-        return [CUT] * sum(not end for end in prediction.finished)
+        """That targets were cut, and that a text was not understood at all."""
+        guessed = [GUESSED] if prediction.targets and not prediction.known else []
+        return [*guessed, *[CUT] * sum(not end for end in prediction.finished)]
 
     def _best(self, item: str) -> Found:
         found = self.model.search_all([self.cutting.source(item)])[0]

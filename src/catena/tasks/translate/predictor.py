@@ -16,7 +16,7 @@ from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.corpus import CorpusBuilder
 from catena.data.files import open_text
 from catena.data.pairing import sources_of_lines
-from catena.data.vocabulary import UNK_SYMBOL
+from catena.data.vocabulary import UNK, UNK_SYMBOL
 from catena.decoding.hypothesis import Hypothesis
 from catena.decoding.settings import GreedySettings, RankingSettings, SearchLimits
 from catena.errors import ConfigError, DataError, FormatError
@@ -36,7 +36,7 @@ from catena.tasks.translate.search import Looked, Member, Searcher
 from catena.tasks.translate.settings import LIKELIHOODS, TRANSLATIONS, TranslateConfig, TranslateData
 from catena.tasks.translate.translated import Translated, Translation
 from catena.tasks.translate.wishes import Wishes, read_wishes
-from catena.tasks.written import score_cell
+from catena.tasks.written import guess_remark, score_cell
 
 if TYPE_CHECKING:
     from catena.draw.picture import Picture
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 BLOCK = 2048
 """Texts of a stream that are read, sorted by length and translated together."""
 NOTHING = Wishes()
+GUESSED = guess_remark("text", "word")
 
 
 class TranslatePredictor(Predictor):
@@ -163,10 +164,17 @@ class TranslatePredictor(Predictor):
             )
         bound = self if asking.max_length is None else self._up_to(asking.max_length)
         found = bound._translations(items, bound._search(asking), wishes, asking)
-        cut = self.encoding.source.tokeniser.tokens
-        return [
-            Translated(text, tuple(cut(text)), tuple(listed), asking) for text, listed in zip(items, found, strict=True)
-        ]
+        answers = []
+        for text, listed in zip(items, found, strict=True):
+            tokens = tuple(self.encoding.source.tokeniser.tokens(text))
+            answers.append(Translated(text, tokens, tuple(listed), asking, self._knows(tokens)))
+        return answers
+
+    def _knows(self, tokens: Sequence[str]) -> bool:
+        """Whether any of the tokens that say something is known, or may be copied as it is."""
+        telling = [token for token in tokens if any(map(str.isalnum, token))] or tokens
+        known = self.encoding.source.vocabulary.ids(telling)
+        return any(id != UNK for id in known) or (bool(tokens) and self.members[0].copies)
 
     def _search(self, asking: Asking) -> SearchLimits:
         """The config's search with what is asked for put over it."""
@@ -334,14 +342,15 @@ class TranslatePredictor(Predictor):
         return "\n".join(lines)
 
     def remarks(self, prediction: Translated) -> list[str]:
-        """That translations were cut, and at what length."""
+        """That translations were cut, and at what length; that a text was not understood at all."""
         writing, longest = self.config.writing, self.config.longest
         own = (
             f"the greatest length ({writing.ratio:g} tokens for each of the source and {writing.extra} more, at most "
             f"{min(self.config.search.max_length, longest or self.config.search.max_length):,})"
         )
         words = cut_remark("translation", prediction.asking.max_length, own)
-        return [words] * sum(not one.finished for one in prediction.translations)
+        guessed = [GUESSED] if prediction.translations and not prediction.known else []
+        return [*guessed, *[words] * sum(not one.finished for one in prediction.translations)]
 
     def _drawn(self, item: str, asking: Asking) -> Translated:
         from dataclasses import replace

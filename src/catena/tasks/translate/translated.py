@@ -61,12 +61,17 @@ BLANK = Translation("", (), NOT_KNOWN, NOT_KNOWN)
 
 @dataclass(frozen=True, eq=False)
 class Translated:
-    """The translations of a text, the best first; none for an empty text. Prints as the best one."""
+    """The translations of a text, the best first; none for an empty text. Prints as the best one.
+
+    Args:
+        known: whether the model knows any token of the text, or copies; if not, the translations are a guess.
+    """
 
     text: str
     tokens: tuple[str, ...]
     translations: tuple[Translation, ...]
     asking: Asking = BEST
+    known: bool = True
 
     def __str__(self) -> str:
         return self.translations[0].text if self.translations else ""
@@ -77,7 +82,7 @@ class Translated:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values: the source and its translations, with all that was asked for."""
-        row: dict[str, Any] = {"source": self.text, "tokens": list(self.tokens)}
+        row: dict[str, Any] = {"source": self.text, "tokens": list(self.tokens), "known": self.known}
         row["translations"] = [self._one(one) for one in self.listed()]
         return row
 
