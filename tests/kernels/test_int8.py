@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
+from catena.encoders.int8 import hold_in_int8
 from catena.kernels import int8_products
 from catena.kernels.int8_products import packed8, quantise, rounded
-from catena.kernels.int8_weight import Int8Matrix, Int8Weight, panels_of
+from catena.kernels.int8_weight import LONGEST, Int8Matrix, Int8Weight, panels_of
 from catena.kernels.products import WIDE
 
 
@@ -61,6 +62,21 @@ def test_the_largest_number_of_a_row_is_127_and_a_row_of_zeros_stays_so() -> Non
     numbers, scales = rounded(np.array([[0.5, -2.0, 1.0], [0.0, 0.0, 0.0]]))
     assert numbers.tolist() == [[32, -127, 64], [0, 0, 0]]
     assert scales.tolist() == pytest.approx([2 / 127, 0])
+
+
+def test_the_least_numbers_of_all_keep_their_sign() -> None:
+    least = np.float32(1.4e-45)  # a scale is a whole number of these
+    numbers, scales = rounded(np.array([[190, -190, 0]], np.float32) * least)
+    assert numbers.tolist() == [[127, -127, 0]]
+    assert scales.tolist() == [least]
+
+
+def test_sums_of_the_longest_rows_fit_and_longer_ones_stay_floats() -> None:
+    d = LONGEST
+    assert Int8Matrix.of(torch.ones(1, d)).linear(-torch.ones(1, d)).item() == pytest.approx(-d)
+    model = torch.nn.Sequential(torch.nn.Linear(d, 1), torch.nn.Linear(d + 1, 1))
+    hold_in_int8(model)
+    assert [isinstance(layer.weight, Int8Weight) for layer in model] == [True, False]
 
 
 def test_a_vector_of_zeros_gives_the_bias_and_what_is_no_number_reaches_the_result() -> None:
@@ -128,6 +144,8 @@ SAME = {
     "joined": (lambda w: F.linear(X, torch.cat([w, w])), lambda m: m.linear(X).repeat(1, 2)),
     "rows": (lambda w: F.embedding(torch.tensor([[6, 0]]), w), lambda m: m.floats()[[6, 0]][None]),
     "rows by an index": (lambda w: w[torch.tensor([2, 2])], lambda m: m.floats()[[2, 2]]),
+    "rows from the end": (lambda w: w[torch.tensor([-1, 0, -7])], lambda m: m.floats()[[6, 0, 0]]),
+    "by the name of a dtype": (lambda w: w.to(dtype=torch.float64), lambda m: m.floats().double()),
     "anything else": (lambda w: (w * 2).sum(dim=1), lambda m: (m.floats() * 2).sum(dim=1)),
     "turned, anything else": (lambda w: w.t() + 1, lambda m: m.floats().t() + 1),
     "not a map": (lambda w: FIRST @ w, lambda m: FIRST @ m.floats()),
@@ -139,6 +157,12 @@ SAME = {
 def test_what_a_float_matrix_does_it_does(case: str, weight: Int8Weight) -> None:
     done, wanted = SAME[case]
     torch.testing.assert_close(done(weight), wanted(weight.matrix), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("id_", [-1, 7, 31, 32])
+def test_a_row_that_is_not_there_is_refused(id_: int, weight: Int8Weight) -> None:
+    with pytest.raises(IndexError, match="ids must be 0 to 6"):
+        F.embedding(torch.tensor([0, id_]), weight)
 
 
 def test_columns_keep_the_numbers_and_the_scales_of_the_whole(weight: Int8Weight) -> None:

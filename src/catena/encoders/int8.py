@@ -1,8 +1,9 @@
 """A model whose matrices are held in 8 bits: a quarter of the memory, and products in whole numbers.
 
 Converted are the matrices of linear maps, recurrences, tables of vectors and scores of words; a table that several
-parts share stays one. Vectors, norms, convolutions and whatever is read in another way are left as they are. What is
-lost is said in :mod:`catena.kernels.int8_products`: each row of a matrix is rounded to 255 levels of its own.
+parts share stays one. Vectors, norms, convolutions, rows too long for sums of 32 bits and whatever is read in another
+way are left as they are. What is lost is said in :mod:`catena.kernels.int8_products`: each row of a matrix is rounded
+to 255 levels of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from catena.embeddings.table import EmbeddingTable
 from catena.encoders.cells import StepRecurrence
 from catena.errors import ConfigError
-from catena.kernels.int8_weight import Int8Matrix, Int8Weight
+from catena.kernels.int8_weight import LONGEST, Int8Matrix, Int8Weight
 from catena.outputs.scores import WordScores
 
 HELD = (nn.Linear, nn.RNNBase, EmbeddingTable, WordScores, StepRecurrence)
@@ -42,5 +43,5 @@ def _matrices(model: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
     for module in model.modules():
         if isinstance(module, HELD):
             for name, weight in list(module.named_parameters(recurse=False)):
-                if weight.dim() == 2 and weight.dtype == torch.float32:
+                if weight.dim() == 2 and weight.dtype == torch.float32 and weight.shape[1] <= LONGEST:
                     yield module, name, weight

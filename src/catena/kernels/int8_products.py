@@ -51,7 +51,8 @@ def rounded(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A matrix ``d_out d_in`` of floats as numbers of 8 bits, and the scale of each row."""
     scales = np.abs(matrix).max(axis=1, initial=0).astype(np.float32) / np.float32(MOST)
     divisor = np.where(scales > 0, scales, np.float32(1))
-    return np.rint(matrix.astype(np.float32) / divisor[:, None]).astype(np.int8), scales
+    near = np.rint(matrix.astype(np.float32) / divisor[:, None])
+    return near.clip(-MOST, MOST).astype(np.int8), scales  # the least scales of all are rounded far off themselves
 
 
 def packed8(numbers: np.ndarray, scales: np.ndarray) -> np.ndarray:

@@ -19,6 +19,9 @@ from torch.utils._pytree import tree_map
 
 from catena.kernels.threads import in_row_blocks
 
+LONGEST = 2**31 // 127**2
+"""Numbers of a row at most: the sums of more might not fit into 32 bits."""
+
 
 class Int8Matrix:
     """A matrix ``d_out d_in`` in panels of bytes; see :func:`catena.kernels.int8_products.packed8`."""
@@ -62,7 +65,10 @@ class Int8Matrix:
         """Rows as floats, ``*ids d_in``."""
         from catena.kernels.int8_products import unpacked8
 
-        numbers, scales = unpacked8(self.panels, ids.flatten().numpy())
+        wanted = ids.flatten().numpy()
+        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < self.d_out:  # behind the rows there are panels' zeros
+            raise IndexError(f"ids must be 0 to {self.d_out - 1}, but are {wanted.min()} to {wanted.max()}")
+        numbers, scales = unpacked8(self.panels, wanted)
         found = torch.from_numpy(numbers[:, : self.d_in] * scales[:, None])
         return found.view(*ids.shape, self.d_in)
 
@@ -215,7 +221,7 @@ def _item(weight: Tensor, index: Any) -> Any:
     if not isinstance(weight, Int8Weight) or weight.turned:
         return NotImplemented
     if isinstance(index, Tensor) and index.dtype == torch.int64:
-        return weight.matrix.rows(index)
+        return weight.matrix.rows(index.where(index >= 0, index + weight.matrix.d_out))  # below 0: from the end
     if isinstance(index, tuple) and len(index) == 2 and index[0] == slice(None) and isinstance(index[1], slice):
         low, high, step = index[1].indices(weight.matrix.d_in)
         if step == 1 and high > low:
@@ -227,8 +233,9 @@ def _turned(weight: Tensor, *more: Any) -> Any:
     return Int8Weight(weight.matrix, not weight.turned) if isinstance(weight, Int8Weight) else NotImplemented
 
 
-def _itself(weight: Tensor, *more: Any) -> Any:
-    return weight if isinstance(weight, Int8Weight) and all(one == torch.float32 for one in more) else NotImplemented
+def _itself(weight: Tensor, *more: Any, **named: Any) -> Any:
+    same = not named and all(one == torch.float32 for one in more)
+    return weight if same and isinstance(weight, Int8Weight) else NotImplemented
 
 
 def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Any:
