@@ -32,7 +32,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from catena.kernels.compiled import called, compiled
-from catena.kernels.products import WIDE, widened
+from catena.kernels.products import WIDE, place_of, widened
 
 LANES = 16
 """Columns of a vector, four bytes each."""
@@ -211,19 +211,7 @@ def _everywhere(builder: Any, number: Any, kind: Any) -> Any:
     return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(WORD, LANES), [0] * LANES))
 
 
-@intrinsic
-def _pointer_to(context: Any, array: Any, offset: Any) -> Any:
-    """The place of a number in a contiguous array, counted from its first."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0]).data
-        return builder.gep(data, [arguments[1]])
-
-    return types.CPointer(array.dtype)(array, types.int64), generate
-
-
 # A decorated intrinsic takes one argument less than its definition, which a type checker cannot know.
-_of: Any = _pointer_to
 _tile_of_8: Any = _tile(8)
 _tile_of_4: Any = _tile(4)
 _tile_of_2: Any = _tile(2)
@@ -263,23 +251,23 @@ def _multiply(y: Any, q: Any, panels: Any, scales: Any, bias: Any, low: Any, hig
     n, wide, stride = y.shape[0], y.shape[1], q.shape[1]
     size, groups = panels.shape[1] * panels.shape[2], panels.shape[1] - HEAD
     for p in range(low, high):
-        panel, first = _of(panels, p * size), _of(bias, p * WIDE)
+        panel, first = place_of(panels, p * size), place_of(bias, p * WIDE)
         row = 0
         while row + 8 <= n:
-            left, right = _of(q, row * stride), _of(y, row * wide + p * WIDE)
-            _tile_of_8(left, stride, panel, groups, right, wide, _of(scales, row), first)
+            left, right = place_of(q, row * stride), place_of(y, row * wide + p * WIDE)
+            _tile_of_8(left, stride, panel, groups, right, wide, place_of(scales, row), first)
             row += 8
         if row + 4 <= n:
-            left, right = _of(q, row * stride), _of(y, row * wide + p * WIDE)
-            _tile_of_4(left, stride, panel, groups, right, wide, _of(scales, row), first)
+            left, right = place_of(q, row * stride), place_of(y, row * wide + p * WIDE)
+            _tile_of_4(left, stride, panel, groups, right, wide, place_of(scales, row), first)
             row += 4
         if row + 2 <= n:
-            left, right = _of(q, row * stride), _of(y, row * wide + p * WIDE)
-            _tile_of_2(left, stride, panel, groups, right, wide, _of(scales, row), first)
+            left, right = place_of(q, row * stride), place_of(y, row * wide + p * WIDE)
+            _tile_of_2(left, stride, panel, groups, right, wide, place_of(scales, row), first)
             row += 2
         if row < n:
-            left, right = _of(q, row * stride), _of(y, row * wide + p * WIDE)
-            _tile_of_1(left, stride, panel, groups, right, wide, _of(scales, row), first)
+            left, right = place_of(q, row * stride), place_of(y, row * wide + p * WIDE)
+            _tile_of_1(left, stride, panel, groups, right, wide, place_of(scales, row), first)
 
 
 _quantise_called: Callable[..., None] = called()(_quantise)
