@@ -46,3 +46,15 @@ def test_the_largest_is_lent_first_and_no_more_is_kept_than_is_said(monkeypatch:
     assert sum(kept) <= 150
     assert 200 not in kept
     assert len(borrowed(1)) == kept[-1]
+
+
+class Raced(deque[np.ndarray]):
+    """What another thread empties just after it was seen to hold something."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def test_another_thread_may_take_the_last_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_spare", Raced())
+    assert len(borrowed(10)) == 10

@@ -28,14 +28,22 @@ class _Lent:
         if self.memory.nbytes <= MOST:
             self.spare.append(self.memory)
         while sum(memory.nbytes for memory in tuple(self.spare)) > MOST:
-            self.spare.popleft()
+            _first(self.spare)
+
+
+def _first(spare: deque[np.ndarray]) -> np.ndarray | None:
+    """The one that was kept longest, which is taken out; None where another thread has just taken the last."""
+    try:
+        return spare.popleft()
+    except IndexError:
+        return None
 
 
 def borrowed(size: int) -> np.ndarray:
     """An array of ``size`` numbers of float32 or more, the largest that is kept, which hold anything."""
     kept = []
-    while _spare:
-        kept.append(_spare.popleft())  # so that no other thread takes the same
+    while (memory := _first(_spare)) is not None:
+        kept.append(memory)  # so that no other thread takes the same
     kept.sort(key=len)
     fits = bool(kept) and len(kept[-1]) >= size
     memory = kept.pop() if fits else np.empty(size, np.float32)
