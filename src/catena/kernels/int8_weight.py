@@ -66,7 +66,7 @@ class Int8Matrix:
         from catena.kernels.int8_products import unpacked8
 
         wanted = ids.flatten().numpy()
-        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < self.d_out:  # behind the rows there are panels' zeros
+        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < self.d_out:  # zeros fill the last panel
             raise IndexError(f"ids must be 0 to {self.d_out - 1}, but are {wanted.min()} to {wanted.max()}")
         numbers, scales = unpacked8(self.panels, wanted)
         found = torch.from_numpy(numbers[:, : self.d_in] * scales[:, None])
