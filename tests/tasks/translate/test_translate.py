@@ -142,6 +142,9 @@ def test_searches_are_those_that_are_asked_for(model: TranslatePredictor) -> Non
     cool = SampleSettings(temperature=0.5, no_repeat=2, max_length=9)
     config = model.config.model_copy(update={"search": cool})
     assert TranslatePredictor(config, model.members)._search(Asking(samples=4)) == cool.model_copy(update={"n": 4})
+    several = model.config.model_copy(update={"search": BeamSettings(width=4, n_best=3)})
+    one = TranslatePredictor(several, model.members).predict(TEXTS[:1], Asking(scores=True))[0]
+    assert len(one.translations) == 1, "a table has a line for each text unless more are asked for"
     greedy = model.searching(Asking(beam_size=1))
     assert isinstance(greedy.config.search, GreedySettings)
     assert greedy.texts(TEXTS) == RIGHT

@@ -183,7 +183,8 @@ class TranslatePredictor(Predictor):
             return drawn_search(how, asking.samples)
         if asking.beam_size == 1 and asking.nbest == 1 and asking.length_penalty is None:
             return GreedySettings.model_validate(how.limits())
-        if asking.beam_size is None and asking.nbest == 1 and asking.length_penalty is None:
+        own = getattr(how, "n_best", 1)
+        if asking.beam_size is None and asking.nbest == own and asking.length_penalty is None:
             return how
         found = best_search(how, asking.nbest, asking.beam_size)
         if not isinstance(how, RankingSettings):
