@@ -170,3 +170,5 @@ def test_without_gradients_padding_takes_no_part_and_changes_nothing(options: di
         found = encoder(x, lengths)
     torch.testing.assert_close(found, wanted.detach(), rtol=0.0, atol=1e-12)
     assert seen == [18, 11]
+    with torch.no_grad():
+        assert encoder(x[:0], lengths[:0]).shape == (0, 6, encoder.d_out), "a batch of none"

@@ -92,7 +92,7 @@ class MultiHeadAttention(nn.Module):
         """
         b, _, t = mask.shape
         heads = F.linear(x[0], *self._joined_maps())
-        spread = heads.new_zeros(b * t, heads.shape[1]).index_copy_(0, places, heads).view(b, t, -1)
+        spread = heads.new_zeros(b * t, heads.shape[1]).index_copy_(0, places, heads).view(b, t, heads.shape[1])
         q, k, v = spread.unflatten(-1, (-1, self.d_head)).transpose(1, 2).split(
             (self.n_heads, self.n_kv_heads, self.n_kv_heads), dim=1
         )  # fmt: skip
