@@ -180,6 +180,18 @@ def test_it_is_a_matrix_to_whoever_looks(weight: Int8Weight) -> None:
     assert repr(weight) == "Int8Weight((7, 10))"
 
 
+def test_nothing_changes_it(weight: Int8Weight) -> None:
+    """A change of the float copy, which is dropped, would be lost."""
+    for change in (lambda w: w.zero_(), lambda w: w.copy_(torch.ones(7, 10)), lambda w: torch.add(w, 1, out=w)):
+        with torch.no_grad(), pytest.raises(TypeError, match="8 bits cannot be changed"):
+            change(weight)
+    model = torch.nn.Linear(10, 7)
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    hold_in_int8(model)
+    with pytest.raises(RuntimeError, match="8 bits cannot be changed"):
+        model.load_state_dict(state)
+
+
 def test_panels_are_of_bytes_for_eight_bits_alone(weight: Int8Weight) -> None:
     made: Any = [panels_of(matrix) for matrix in (weight.t(), weight.floats().t(), weight.floats().t().contiguous())]
     assert [panels.dtype for panels in made] == [np.int8, np.float32, np.float32]

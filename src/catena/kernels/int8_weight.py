@@ -168,7 +168,12 @@ class Int8Weight(Tensor):
     ) -> Any:
         if operation is torch.ops.aten.detach.default:
             return Int8Weight(given[0].matrix, given[0].turned)
-        given, named = tree_map(_plain, (given, named or {}))
+        named = named or {}
+        for i, taken in enumerate(operation._schema.arguments):
+            written = taken.alias_info is not None and taken.alias_info.is_write
+            if written and isinstance(given[i] if i < len(given) else named.get(taken.name), Int8Weight):
+                raise TypeError("weights of 8 bits cannot be changed: load the model without quantization for that")
+        given, named = tree_map(_plain, (given, named))
         return operation(*given, **named)
 
 
