@@ -16,12 +16,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.errors import ConfigError
-from catena.kernels.few_rows import FEW, FewRows
+from catena.kernels.few_rows import FewRows
 from catena.kernels.int8_weight import Int8Matrix, Int8Weight
 from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
 from catena.outputs.base import OutputLayer, checked_ids, checked_targets, log_shares
 from catena.outputs.scores import WordScores
 from catena.shapes import read_axes
+
+TOGETHER = 192
+"""Rows of which the probabilities of all words are held at once where weights are of 8 bits."""
 
 
 class ScoredOutput(OutputLayer):
@@ -39,7 +42,7 @@ class ScoredOutput(OutputLayer):
     def log_prob(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         targets = checked_targets(self, hidden, targets)
         if isinstance(self.scores.weight, Int8Weight):  # by the same products as those of a search
-            blocks = zip(hidden.split(FEW), targets.split(FEW), strict=True)
+            blocks = zip(hidden.split(TOGETHER), targets.split(TOGETHER), strict=True)
             return torch.cat([self.log_probs(x).gather(1, y[:, None]).squeeze(1) for x, y in blocks])
         return softmax_log_prob(hidden, self.scores.weight, self.final_bias, targets, 1 / self.temperature)
 
