@@ -8,10 +8,9 @@ joined again on both sides; CTranslate2 sorts and batches by itself, as many sou
 the run's own length penalty. Rounds are interleaved; the least and the median time are told, with one thread that of
 the process. BLEU is sacrebleu's. Memory is that of all weights, copies for the step among them, after a translation.
 
-On one thread of a busy AMD EPYC, a Transformer of the make of the recipe ``multi30k-transformer`` on test 2016, best of
-three rounds: with a beam of 5 Catena took 15.9 s in single precision and 6.5 in 8 bits, CTranslate2 10.9 and 6.1 (BLEU
-39.36, 39.20, 39.34, 39.32); greedy 4.0 and 2.1, CTranslate2 3.6 and 1.6 (38.74, 38.63, 38.74, 38.67). Weights: 49.6 MB
-and 10.9. On disk CTranslate2 has 30.9 MB and 9.4. The two divide by different powers of the length in a beam.
+On one thread of a quiet AMD EPYC, the model of the recipe ``multi30k-transformer`` on test 2016, best of three rounds:
+with a beam of 5 Catena took 13.0 s in single precision and 6.1 in 8 bits, CTranslate2 10.3 and 5.2 (BLEU 39.44, 39.58,
+39.30, 39.39); greedy 3.2 and 1.5, CTranslate2 3.2 and 1.4 (38.66, 38.60, 38.66, 38.77). Weights: 49.6 MB and 10.9. On disk CTranslate2 has 30.9 MB and 9.4. The two divide by different powers of the length in a beam.
 """
 
 from __future__ import annotations
