@@ -10,7 +10,8 @@ the process. BLEU is sacrebleu's. Memory is that of all weights, copies for the 
 
 On one thread of a quiet AMD EPYC, the model of the recipe ``multi30k-transformer`` on test 2016, best of three rounds:
 with a beam of 5 Catena took 13.0 s in single precision and 6.1 in 8 bits, CTranslate2 10.3 and 5.2 (BLEU 39.44, 39.58,
-39.30, 39.39); greedy 3.2 and 1.5, CTranslate2 3.2 and 1.4 (38.66, 38.60, 38.66, 38.77). Weights: 49.6 MB and 10.9. On disk CTranslate2 has 30.9 MB and 9.4. The two divide by different powers of the length in a beam.
+39.30, 39.39); greedy 3.2 and 1.5, CTranslate2 3.2 and 1.4 (38.66, 38.60, 38.66, 38.77). Weights: 49.6 MB and 10.9.
+On disk CTranslate2 has 30.9 MB and 9.4. The two divide by different powers of the length in a beam.
 """
 
 from __future__ import annotations
