@@ -56,6 +56,12 @@ def test_labelled_pairs(tmp_path: Path, delimiter: str) -> None:
         (("a",), (), ("d",)),
         (("e",), ("f",), ()),
     ]
+    rows += [("e", "g", "0"), ("e", "h", "0"), ("a", "i", "1")]
+    path = written(tmp_path, "".join(delimiter.join(row) + "\n" for row in rows))
+    assert [(e.context, e.responses, e.wrong, e.place.line) for e in all_of(path)[2:]] == [
+        (("e",), ("f",), ("g", "h"), 4),
+        (("a",), ("i",), (), 7),
+    ], "neighbouring rows of one context belong together"
     path = written(tmp_path, delimiter.join(rows[0]) + "\n" + delimiter.join(("a", "b", "yes")) + "\n")
     with pytest.raises(FormatError, match=r"talk:2 has the label 'yes'.*It must be 1 or 0"):
         all_of(path)

@@ -90,6 +90,18 @@ def test_given_and_hard_distractors() -> None:
         questions_of([exchange("c", "r")], EvaluationSettings(distractors="given"), "pairs")
 
 
+def test_wrong_responses_are_taken_where_every_context_names_enough() -> None:
+    part = [exchange(f"c{i}", f"r{i}", wrong=(f"v{i}", f"w{i}")) for i in range(4)]
+    enough = EvaluationSettings(candidates=3)
+    groups = questions_of(part, enough, "labelled")
+    assert [group[0].candidates for group in groups] == [(f"r{i}", f"v{i}", f"w{i}") for i in range(4)]
+    assert "candidates:3|distractors:given" in report_of(groups, [[Standing(0, 0)]] * 4, enough, "labelled").lines[1]
+    for few, settings in ((part, EvaluationSettings(candidates=4)), ([*part, exchange("c", "r")], enough)):
+        drawn = questions_of(few, settings, "labelled")
+        assert {text[0] for group in drawn for text in group[0].candidates} == {"r"}
+        assert "distractors:random" in report_of(drawn, [[Standing(0, 0)]] * len(few), settings, "labelled").lines[1]
+
+
 def test_too_few_responses_are_filled_up_or_refused() -> None:
     part = [exchange("a", "r"), exchange("b", "r")]
     with pytest.raises(DataError, match="the same responses"):

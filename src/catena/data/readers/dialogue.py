@@ -1,7 +1,8 @@
 """Conversations in files: pairs, labelled pairs, test files with distractors, JSON lines, and dialogues turn by turn.
 
 pairs        context<TAB>response, one a line
-labelled     a table with a header: context, utterance (or response), label 1 or 0
+labelled     a table with a header: context, utterance (or response), label 1 or 0; neighbouring rows of one context
+             belong together
 distractors  a table with a header: context, utterance, distractor_0, distractor_1, …
 responses    JSON lines: context, and response, responses or positive_responses; perhaps distractors, or
              random_negative_responses and adversarial_negative_responses (DailyDialog++)
@@ -16,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +103,20 @@ def read_pairs(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
 
 @READERS.register("labelled")
 def read_labelled(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
-    """Pairs with a label: 1 where the response is the true one, 0 where it is not."""
-    for place, row in _rows(path, encoding, ("label",)):
-        context, response, label = row["context"], row["response"], row["label"].strip()
-        if label not in ("0", "1", "0.0", "1.0"):
-            raise bad_line(path, place.line, "\t".join(row.values()), f"has the label {label!r}", "It must be 1 or 0.")
-        right = label.startswith("1")
-        yield _exchange(context, (response,) if right else (), place, () if right else (response,))
+    """Pairs with a label: 1 where the response is the true one, 0 where it is not. Neighbouring rows of one context
+    are one exchange, so that a right response has its own wrong ones beside it."""
+    for context, rows in groupby(_rows(path, encoding, ("label",)), key=lambda placed: placed[1]["context"]):
+        own = [(place, _right(row, place), row["response"]) for place, row in rows]
+        good, wrong = (tuple(text for _, right, text in own if right is side) for side in (True, False))
+        yield _exchange(context, good, own[0][0], wrong)
+
+
+def _right(row: dict[str, str], place: Place) -> bool:
+    label = row["label"].strip()
+    if label not in ("0", "1", "0.0", "1.0"):
+        line, problem = "\t".join(row.values()), f"has the label {label!r}"
+        raise bad_line(place.file, place.line, line, problem, "It must be 1 or 0.")
+    return label.startswith("1")
 
 
 @READERS.register("distractors")

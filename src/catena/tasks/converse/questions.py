@@ -34,30 +34,38 @@ Groups = list[list[Question]]
 """The questions of each context, one for each of its right responses."""
 
 
-def distractors_of(settings: EvaluationSettings, format: str) -> str:
-    """What ``auto`` stands for with a file of some format."""
+def distractors_of(part: Sequence[Exchange], settings: EvaluationSettings, format: str) -> str:
+    """What ``auto`` stands for: the wrong responses of a table of distractors, or of any file that names as many for
+    each context as would be drawn."""
     if settings.distractors != "auto":
         return settings.distractors
-    return "given" if format == "distractors" else "random"
+    enough = all(len(exchange.wrong) >= settings.candidates - 1 for exchange in part if exchange.responses)
+    return "given" if format == "distractors" or enough else "random"
 
 
 def questions_of(
     part: Sequence[Exchange], settings: EvaluationSettings, format: str, more: Sequence[str] = ()
 ) -> Groups:
     """The questions of a part. ``more`` are responses to draw from where those of the part are too few."""
-    how = distractors_of(settings, format)
+    how = distractors_of(part, settings, format)
     right = [exchange for exchange in part if exchange.responses]
-    if how != "random":
-        name = "wrong" if how == "given" else "hard"
-        missing = [exchange for exchange in right if not getattr(exchange, name)]
-        if missing:
-            raise DataError(
-                f"evaluation.distractors = {how!r}, and {missing[0].place} has none: say 'random' to draw them"
-            )
-        return [
-            [Question(exchange, (response, *getattr(exchange, name))) for response in exchange.responses]
-            for exchange in right
-        ]
+    return _drawn(right, settings, more) if how == "random" else _named(right, how)
+
+
+def _named(right: Sequence[Exchange], how: str) -> Groups:
+    """Questions whose wrong candidates the file names."""
+    name = "wrong" if how == "given" else "hard"
+    missing = [exchange for exchange in right if not getattr(exchange, name)]
+    if missing:
+        raise DataError(f"evaluation.distractors = {how!r}, and {missing[0].place} has none: say 'random' to draw them")
+    return [
+        [Question(exchange, (response, *getattr(exchange, name))) for response in exchange.responses]
+        for exchange in right
+    ]
+
+
+def _drawn(right: Sequence[Exchange], settings: EvaluationSettings, more: Sequence[str]) -> Groups:
+    """Questions whose wrong candidates are right responses to other contexts."""
     pool = list(dict.fromkeys(response for exchange in right for response in exchange.responses))
     randomness = Randomness(settings.seed)
     groups = []
@@ -85,7 +93,7 @@ def scores_of(groups: Groups, standings: Sequence[Sequence[Standing]]) -> dict[s
 
 def signatures_of(groups: Groups, settings: EvaluationSettings, format: str) -> dict[str, str]:
     """What each score depends on beside the model."""
-    how = distractors_of(settings, format)
+    how = distractors_of([group[0].exchange for group in groups], settings, format)
     sizes = {len(question.candidates) for group in groups for question in group}
     about: dict[str, object] = {
         "candidates": f"{min(sizes)}-{max(sizes)}" if len(sizes) > 1 else min(sizes),

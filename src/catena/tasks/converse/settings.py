@@ -124,7 +124,8 @@ class EvaluationSettings(Config):
     """Responses that a right one is ranked among, itself counted, where wrong ones are drawn."""
     distractors: Literal["auto", "random", "given", "hard"] = "auto"
     """random: drawn from the right responses to other contexts of the file; given: the wrong ones that the file names;
-    hard: its adversarial ones. auto is given for tables of distractors, and random for all else."""
+    hard: its adversarial ones. auto is given for tables of distractors and for files that name as many for each
+    context as would be drawn, and random for all else."""
     seed: int = Field(0, ge=0)
     """The seed of what is drawn: not that of the run, so that all models are asked the same."""
     texts_at_once: int = Field(256, gt=0)
