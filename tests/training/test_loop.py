@@ -14,7 +14,7 @@ from torch import nn
 from catena.checkpoint import open_checkpoint
 from catena.errors import ConfigError, DataError, DivergedError
 from catena.randomness import Randomness
-from catena.training.loop import Loop, train
+from catena.training.loop import Loop, higher_is_better, train
 from catena.training.report import Evaluated, LinesReporter, Outcome, Progress, SilentReporter
 from catena.training.run import RunFolder, create_run
 from catena.training.settings import TrainingSettings
@@ -213,6 +213,29 @@ def test_a_metric_of_which_less_is_better() -> None:
         recorder,
     )
     assert outcome.score == min(event.scores["loss"] for event in recorder.evaluations)
+
+
+@pytest.mark.parametrize(
+    ("name", "less"),
+    [
+        ("nats_per_token", True),
+        ("bits_per_character", True),
+        ("ngram_perplexity", True),
+        ("log_loss", True),
+        ("symbol_error", True),
+        ("length_ratio", True),
+        ("extra", True),
+        ("micro_f1", False),
+        ("recall@1", False),
+        ("binary_node_accuracy", False),
+        ("coverage", False),
+        ("bleu", False),
+        ("triangles", False),
+        ("las", False),
+    ],
+)
+def test_less_of_some_scores_is_better_whichever_is_the_usual_one(name: str, less: bool) -> None:
+    assert higher_is_better(TinyTask(), name) is not less
 
 
 def test_a_metric_the_task_does_not_score_is_refused_with_the_nearest() -> None:

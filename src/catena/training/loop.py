@@ -31,7 +31,7 @@ from catena.training.settings import TrainingSettings
 from catena.training.state import TrainingState, random_states, restore_random_states, undisturbed
 from catena.training.task import EpochPlan, Evaluation, Task
 
-LOWER_IS_BETTER = ("loss", "perplexity", "error", "bits", "entropy", "calibration")
+LOWER_IS_BETTER = ("loss", "perplexity", "error", "bits", "nats", "entropy", "calibration", "ratio", "extra")
 """Words in the name of a score of which less is better."""
 
 
