@@ -28,6 +28,17 @@ def test_spearman_is_pearson_of_mean_ranks(lists: tuple[list[int], list[int]]) -
     assert pearson(x, y) == pytest.approx(statistics.correlation(x, y))
 
 
+@pytest.mark.parametrize("value", [0.1, 0.3, 1 / 3, 1e-9, 123.456])
+def test_equal_values_have_no_correlation_though_their_mean_is_rounded(value: float) -> None:
+    assert math.isnan(pearson([value] * 3, [0.1, 0.2, 0.4]))
+    assert math.isnan(pearson([0.1, 0.2, 0.4, 0.7, 0.9, 1.1], [value] * 6))
+
+
+@pytest.mark.parametrize("size", [1e200, 1e308, 1e-200, 1e-320])
+def test_the_size_of_numbers_does_not_matter(size: float) -> None:
+    assert pearson([size, -size, size / 2], [1.0, -1.0, 0.5]) == pytest.approx(1.0)
+
+
 def test_the_signature_says_how_many() -> None:
     assert spearman([1, 2, 3], [1, 4, 9]) == pytest.approx(1.0)
     assert spearman([1.0, 2.0], [2.0, 1.0]).signature == "spearman|n=2"

@@ -51,6 +51,16 @@ def _pair(x: Numbers, y: Numbers) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pearson(x: np.ndarray, y: np.ndarray) -> float:
-    dx, dy = x - x.mean(), y - y.mean()
+    dx, dy = _centred(x), _centred(y)
     size = math.sqrt(float(dx @ dx)) * math.sqrt(float(dy @ dy))
     return float(dx @ dy) / size if size > 0 else math.nan
+
+
+def _centred(values: np.ndarray) -> np.ndarray:
+    """Values less their mean, brought near 1 by a power of 2, so that no square is too large or too small a number.
+
+    Equal values become exactly 0: their mean, which is rounded, may be another number.
+    """
+    scaled = np.ldexp(values, -math.frexp(float(np.abs(values).max()))[1])
+    less = scaled - scaled[0]
+    return np.asarray(less - less.mean())
