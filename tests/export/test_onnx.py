@@ -31,6 +31,13 @@ KINDS = {
     "learned": TransformerSettings(**SMALL, positions="learned", max_length=20),
     "lstm": RecurrentSettings(cell="lstm", d=8, d_embedding=6),
     "gru": RecurrentSettings(cell="gru", d=8, d_embedding=6, order="bahdanau"),
+    "elman, reversed": RecurrentSettings(
+        cell="elman", d=8, d_embedding=6, reverse=True, attention_kind="local_predictive", window=2
+    ),
+    "gnmt": RecurrentSettings(
+        d=8, d_embedding=6, order="gnmt", n_layers=3, residual=True, bidirectional="first", n_heads=2
+    ),
+    "latent": RecurrentSettings(encoder="additive", d=8, d_embedding=6, attention_kind="marginal", input_feeding=False),
 }
 
 
@@ -100,6 +107,9 @@ def test_steps_in_another_runtime_are_the_steps_here(kind: str, tmp_path: Path) 
 def test_what_has_no_graph_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Convolutional cannot be written as ONNX"):
         step_module(made(ConvolutionalSettings(d=8, d_embedding=6)))
+    with pytest.raises(ConfigError, match="an encoder of CoupledLSTM reads a source in a loop"):
+        step_module(made(RecurrentSettings(cell="coupled_lstm", d=8, d_embedding=6)))
+    step_module(made(RecurrentSettings(cell="coupled_lstm", encoder="additive", d=8, d_embedding=6)))
 
 
 @needed
@@ -113,6 +123,7 @@ def test_harmless_warnings_are_left_out(tmp_path: Path, capfd: pytest.CaptureFix
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         to_onnx(made(KINDS["lstm"]), tmp_path / "model")
+        to_onnx(made(KINDS["elman, reversed"]), tmp_path / "reversed")
     assert not heard
     assert capfd.readouterr().err == ""
 

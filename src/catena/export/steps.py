@@ -19,6 +19,7 @@ from catena.errors import ConfigError
 from catena.seq2seq.base import EncoderDecoder, Memory, Source
 from catena.seq2seq.recurrent import RecurrentEncoderDecoder
 from catena.seq2seq.recurrent_decoder import DecoderState
+from catena.seq2seq.recurrent_encoder import SteppedLayer
 from catena.seq2seq.transformer import Transformer
 
 
@@ -156,6 +157,12 @@ class RecurrentSteps(StepModule):
 
     def __init__(self, model: RecurrentEncoderDecoder) -> None:
         super().__init__()
+        for layer in model.encoder.layers:
+            if isinstance(layer, SteppedLayer):  # its loop would be written out for the length of the example
+                raise ConfigError(
+                    f"an encoder of {type(layer.ahead).__name__} reads a source in a loop, which ONNX has no form for: "
+                    "train with cell = 'lstm', 'gru' or 'elman'"
+                )
         self.begin, self.end, self.model = model.begin, model.end, model
         self.fed = 1 if model.decoder.d_fed else 0
         self.each = model.decoder.stack[0].n_states

@@ -109,7 +109,7 @@ def reverse(x: Tensor, lengths: Int[Tensor, " b"]) -> Tensor:
     """Each row read backwards within its own length; padding stays behind. ``x`` is ``b s ...``."""
     here = torch.arange(x.shape[1], device=x.device)
     there = torch.where(here < lengths[:, None], lengths[:, None] - 1 - here, here)
-    return x[torch.arange(len(x), device=x.device)[:, None], there]
+    return x.gather(1, there.view(*there.shape, *(1 for _ in x.shape[2:])).expand_as(x))
 
 
 class RecurrentSource(nn.Module):
