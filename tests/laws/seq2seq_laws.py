@@ -178,6 +178,17 @@ class EncoderDecoderLaws(StepperLaws):
                     assert (total <= 1 + 1e-9).all()
                     assert (total > 0).all()
 
+    def test_a_side_that_looks_at_itself_looks_at_what_is_real_and_was_read(self, model: EncoderDecoder) -> None:
+        source, (targets, lengths) = self.source(self.sources, 8), padded(self.targets, 7)
+        within = [(w, source.lengths) for w in model.source_attention(source)]
+        within += [(w, lengths) for w in model.target_attention(source, targets, lengths)]
+        for weights, own in within:
+            real = torch.arange(weights.shape[-1]) < own[:, None]
+            sums = real[:, None].to(weights.dtype).expand(-1, weights.shape[1], -1)
+            torch.testing.assert_close(weights.sum(-1), sums)
+            assert not weights.masked_fill(real[:, None, None], 0.0).any()
+        assert not any(w.triu(1).any() for w in model.target_attention(source, targets, lengths))
+
     def test_the_stepper_looks_where_the_whole_does(self, model: EncoderDecoder) -> None:
         source = self.source(self.sources)
         targets, lengths = padded(self.targets)

@@ -158,6 +158,31 @@ def test_the_weights_of_every_layer_and_head_are_those_that_torch_forms() -> Non
     assert not torch.allclose(found[0], found[1])
 
 
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_each_side_looks_at_itself_as_torch_forms_it(norm: str) -> None:
+    model, source = made(norm=norm), sources(3)
+    stranger = stranger_of(model, norm == "pre")
+    targets, lengths = torch.randint(4, V, (3, 4)), torch.tensor([4, 2, 3])
+    padded, beyond = (torch.arange(n) >= of[:, None] for n, of in ((6, source.lengths), (4, lengths)))
+    given, before = source.ids, model.shifted(targets)
+    x = model.encoder.positions(model.source_embedding(given) * 8**0.5)
+    y = model.decoder.positions(model.target_embedding(before) * 8**0.5)
+    future = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    memory = model.encode(source).states
+    on_source, on_target = model.source_attention(source), model.target_attention(source, targets, lengths)
+    assert len(on_source) == len(on_target) == 2
+    for i in range(2):
+        for found, layer, z, rows, limits in (
+            (on_source[i], stranger.encoder.layers[i], x, padded, {"key_padding_mask": padded}),
+            (on_target[i], stranger.decoder.layers[i], y, beyond, {"attn_mask": future}),
+        ):
+            seen = layer.norm1(z) if norm == "pre" else z
+            _, wanted = layer.self_attn(seen, seen, seen, average_attn_weights=False, **limits)
+            torch.testing.assert_close(found, wanted.masked_fill(rows[:, None, :, None], 0.0), rtol=0.0, atol=1e-10)
+        x = stranger.encoder.layers[i](x, src_key_padding_mask=padded)
+        y = stranger.decoder.layers[i](y, memory, tgt_mask=future, memory_key_padding_mask=padded)
+
+
 def test_a_stepper_says_where_the_last_layer_looks() -> None:
     model, source = made(), sources(3)
     targets, lengths = torch.randint(4, V, (3, 4)), torch.tensor([4, 4, 4])

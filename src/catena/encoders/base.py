@@ -30,6 +30,11 @@ class Encoder(nn.Module, ABC):
         padded = ~mask[..., None]
         return self.encode(x.masked_fill(padded, 0.0), lengths, mask).masked_fill(padded, 0.0)
 
+    def self_attention(self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"]) -> list[Float[Tensor, "b h t t"]]:
+        """How positions look at each other: of each layer ``[i, head, t, s]``, ``t`` being what looks, 0 at padding;
+        an empty list where none do."""
+        return []
+
     @abstractmethod
     def encode(
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]

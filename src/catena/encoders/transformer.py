@@ -24,6 +24,10 @@ from catena.attention.masks import attention_mask
 from catena.attention.multihead import MultiHeadAttention
 from catena.encoders.causal import CausalEncoder
 from catena.encoders.transformer_step import StepPlan, plan_of
+from catena.shapes import mask_from_lengths
+
+Look = Callable[[Float[Tensor, "b t d"]], Float[Tensor, "b t d"]]
+"""Each position looks at others."""
 
 
 class TransformerLayer(nn.Module):
@@ -56,7 +60,7 @@ class TransformerLayer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "b t d"],
-        look: Callable[[Float[Tensor, "b t d"]], Float[Tensor, "b t d"]],
+        look: Look,
     ) -> Float[Tensor, "b t d"]:
         """``look`` lets each position look at others, by this layer's attention."""
         if self.norm_first:
@@ -139,6 +143,17 @@ class Transformer(CausalEncoder):
             real = layer(real, lambda seen, attention=attention: attention.packed(seen, places, may_look))
         return torch.zeros_like(x).flatten(0, 1).index_copy_(0, places, self.leave(real)[0]).view(x.shape)
 
+    @torch.no_grad()
+    def self_attention(self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"]) -> list[Float[Tensor, "b h t t"]]:
+        t = x.shape[1]
+        real = mask_from_lengths(lengths, t)
+        may_look = attention_mask(lengths, t, self.causal)
+        found: list[Tensor] = []
+        x = self._enter(x.masked_fill(~real[..., None], 0.0), 0)
+        for layer in self.layers:
+            x = layer(x, remembered(cast(TransformerLayer, layer).attention, may_look, found))
+        return [weights.masked_fill(~real[:, None, :, None], 0.0) for weights in found]
+
     def whole(self, x: Float[Tensor, "b t d_in"]) -> Float[Tensor, "b t d_out"]:
         self.check_causal()
         x = self._enter(x, 0)
@@ -184,3 +199,14 @@ class Transformer(CausalEncoder):
         x = x if isinstance(self.enter, nn.Identity) else self.enter(x)
         x = x if isinstance(self.positions, nn.Identity) else self.positions(x, start)
         return self.dropout(x) if self.training else x
+
+
+def remembered(attention: MultiHeadAttention, mask: Bool[Tensor, "#b #t t"], kept: list[Tensor]) -> Look:
+    """Self-attention that adds its weights, ``b h t t``, to those that are kept."""
+
+    def look(seen: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
+        found, weights = attention.with_weights(seen, seen, mask)
+        kept.append(weights)
+        return found
+
+    return look

@@ -108,6 +108,18 @@ class EncoderDecoder(nn.Module, ABC):
         """Where the decoder looks when it predicts each target token: a tensor for each layer that looks at the
         source, ``[i, head, t, s]``; an empty list where none does."""
 
+    def source_attention(self, source: Source) -> list[Float[Tensor, "b h s s"]]:
+        """How the tokens of each source look at each other: of each layer ``[i, head, t, s]``, where ``t`` looks at
+        ``s``; an empty list where none do."""
+        return []
+
+    def target_attention(
+        self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+    ) -> list[Float[Tensor, "b h t t"]]:
+        """The same of targets: where the decoder looks among what it has read when it predicts each token, the mark of
+        the beginning first; an empty list where it does not."""
+        return []
+
     @abstractmethod
     def stepper(self, source: Source) -> Stepper[Any]:
         """The target as a stepper, to be searched. ``start(n)`` begins one row for each source, so ``n`` is their

@@ -109,6 +109,9 @@ class CopyNet(EncoderDecoder):
     def encode(self, source: Source) -> Memory:
         return Memory(self.encoder(self.source(source.ids), source.lengths), source.lengths, source)
 
+    def source_attention(self, source: Source) -> list[Float[Tensor, "b h s s"]]:
+        return self.encoder.self_attention(self.source(source.ids), source.lengths)
+
     def sources(self, memory: Memory) -> Sources:
         """What all steps share."""
         copies = memory.source.ids if self.shared else None

@@ -63,8 +63,10 @@ class Transformer(VectorDecoder):
         self.v, self.begin, self.end = output.v, begin, end
 
     def encode(self, source: Source) -> Memory:
-        x = self.source_embedding(source.ids) * math.sqrt(self.encoder.d_in)
-        return Memory(self.encoder(x, source.lengths), source.lengths, source)
+        return Memory(self.encoder(self._read(source), source.lengths), source.lengths, source)
+
+    def _read(self, source: Source) -> Float[Tensor, "b s d"]:
+        return self.source_embedding(source.ids) * math.sqrt(self.encoder.d_in)
 
     def hidden(self, memory: Memory, before: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
         mask = mask_from_lengths(memory.lengths, memory.states.shape[1])[:, None]
@@ -81,6 +83,21 @@ class Transformer(VectorDecoder):
         memory = self.encode(source)
         mask = mask_from_lengths(memory.lengths, memory.states.shape[1])[:, None]
         found = self.decoder.weights(self.embedded(self.shifted(targets)), self.decoder.project(memory.states), mask)
+        real: Bool[Tensor, "b t"] = mask_from_lengths(lengths, targets.shape[1])
+        return [weights.masked_fill(~real[:, None, :, None], 0.0) for weights in found]
+
+    @torch.no_grad()
+    def source_attention(self, source: Source) -> list[Float[Tensor, "b h s s"]]:
+        return self.encoder.self_attention(self._read(source), source.lengths)
+
+    @torch.no_grad()
+    def target_attention(
+        self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+    ) -> list[Float[Tensor, "b h t t"]]:
+        memory = self.encode(source)
+        mask = mask_from_lengths(memory.lengths, memory.states.shape[1])[:, None]
+        before = self.embedded(self.shifted(targets))
+        found = self.decoder.own_weights(before, self.decoder.project(memory.states), mask)
         real: Bool[Tensor, "b t"] = mask_from_lengths(lengths, targets.shape[1])
         return [weights.masked_fill(~real[:, None, :, None], 0.0) for weights in found]
 

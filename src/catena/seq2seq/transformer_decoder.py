@@ -10,7 +10,7 @@ for each of the three parts. Vaswani et al. 2017, section 3.1. Time O(t² d + t 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -18,10 +18,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from catena.attention.cache import KeyValueCache
+from catena.attention.masks import causal_mask
 from catena.attention.multihead import MultiHeadAttention
+from catena.encoders.transformer import Look, remembered
 from catena.seq2seq.grouped import Projected
-
-Look = Callable[[Float[Tensor, "b t d"]], Float[Tensor, "b t d"]]
 
 
 class DecoderLayer(nn.Module):
@@ -111,6 +111,18 @@ class TransformerDecoder(nn.Module):
             seen: list[Tensor] = []
             x = layer(x, layer.attention.causal, _remembering(seen, _looking(layer, keys, values, mask)))
             found.append(layer.cross.weights(seen[0], keys, mask))
+        return found
+
+    def own_weights(
+        self, x: Float[Tensor, "b t d"], source: Sequence[Projected], mask: Bool[Tensor, "b 1 s"] | None
+    ) -> list[Float[Tensor, "b h t t"]]:
+        """How each layer and head of whole targets looks at what was written."""
+        found: list[Tensor] = []
+        before = causal_mask(x.shape[1], x.shape[1], x.device)[None]
+        x = self.enter(x, 0)
+        for i, (keys, values) in enumerate(source):
+            layer = self.layer(i)
+            x = layer(x, remembered(layer.attention, before, found), _looking(layer, keys, values, mask))
         return found
 
     def continue_(
