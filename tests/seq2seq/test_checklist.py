@@ -140,6 +140,17 @@ class TestGradients:
         assert not torch.equal(Agenda(*dropped.more).goal, Agenda(*clean.more).goal)
         assert torch.equal(dropped.states, clean.states)
 
+    def test_only_training_drops_what_goal_and_items_say(self) -> None:
+        net = model(dropout_source=0.5)
+        clean = Agenda(*net.encode(source_of(*AGENDAS)).more)
+        torch.manual_seed(0)
+        dropped = [Agenda(*net.train().encode(source_of(*AGENDAS)).more) for _ in range(20)]
+        for name in ("goal", "terms"):
+            zero = torch.stack([getattr(one, name) == 0 for one in dropped]).double().mean(dim=0)
+            said = getattr(clean, name) != 0
+            # Half of all numbers, and a few more where every word of a sum is dropped.
+            assert 0.3 < zero[said].mean() < 0.7, name
+
 
 class TestMentions:
     def test_first_and_again(self) -> None:
@@ -209,6 +220,19 @@ class TestReader:
         assert torch.allclose(net.said(first)[row], said, atol=1e-12)
         assert torch.allclose(second.h[row], told.h[row], atol=1e-12)
         assert not torch.allclose(second.h[row], net.step(read, deaf, agenda).h[row], atol=1e-3)
+
+    def test_a_text_begins_from_the_last_states_of_both_directions(self) -> None:
+        net = model(reader="attention")
+        with torch.no_grad():
+            begin = Agenda(*net.encode(source_of(*AGENDAS)).more).begin
+            for row, agenda in enumerate(AGENDAS):
+                alone = source_of(agenda)
+                states = net.reader.encoder(net.embedding(alone.ids), alone.lengths)[0]
+                assert torch.allclose(begin[row], torch.cat((states[-1, :2], states[0, 2:])), atol=1e-12)
+
+    def test_an_odd_number_of_units_is_refused(self) -> None:
+        with pytest.raises(ValueError, match=r"d = 5 is odd.*choose d = 6"):
+            ChecklistSettings(d=5, reader="attention")
 
     def test_gradients_reach_the_reader(self) -> None:
         net = model(reader="attention")

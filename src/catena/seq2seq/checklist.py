@@ -20,8 +20,9 @@ and the next word is foretold by a soft switch :math:`f_t` between the language 
 
 Kiddon, Zettlemoyer & Choi (2016), section 3, where κ = 1: the vector of a word is too short to ask for it with
 certainty where words are foretold by their own vectors, so κ is learnt here. With a reader, what a look at the words
-finds joins what the language model says, which the next step reads, and an item's score gets log Σ exp of the scores
-that the look gives its words (:mod:`catena.seq2seq.checklist_reader`); that is ours.
+finds joins what the language model says, which the next step reads, an item's score gets log Σ exp of the scores that
+the look gives its words, and a text begins from what was read last (:mod:`catena.seq2seq.checklist_reader`); that is
+ours.
 Probabilities may be mixed in place of vectors: :mod:`catena.seq2seq.checklist_mixture`.
 Whatever does not depend on the step is projected once; a step takes one product with the state and one with the agenda.
 Time O(t (d² + n d)) for n items, and O(t s d) more for a reader of s words.
@@ -78,16 +79,17 @@ class ChecklistModel(VectorDecoder):
         self.embedding = EmbeddingTable(sides.v, e, scale=settings.scale)
         tied = self.embedding.weight if settings.tied else None
         self.output = build_output(settings.output, e, sides.counts, tied=tied, forbidden=sides.forbidden)
-        self.drop_input, self.drop_output = Dropout(settings.dropout_input, time=1), Dropout(settings.dropout_output)
+        self.drop_input, self.drop_output = Dropout(settings.dropout_input), Dropout(settings.dropout_output)
         self.drop_source = Dropout(settings.dropout_source)
         self.reader = Reader(e, d) if settings.reader == "attention" else None
         self.read = nn.Linear(e, (GATES + 1) * d)
         self.recur = nn.Linear(d, (GATES + 1) * d + 3 + (self.reader.d_query if self.reader else 0), bias=False)
-        if self.reader is not None:
+        if self.reader is None:
+            self.first = nn.Linear(e, d)
+        else:
             self.feed = nn.Linear(e, (GATES + 1) * d, bias=False)
-            self.say = nn.Linear(self.reader.d_out, e, bias=False)
+            self.say = nn.Linear(self.reader.d_out, e)
         self.goal = nn.Linear(e, d, bias=False)
-        self.first = nn.Linear(e, d)
         self.term = nn.Linear(e, d, bias=False)
         self.project = nn.Linear(d, e, bias=False)
         self.gain = nn.Parameter(torch.tensor(settings.item_gain), requires_grad=settings.mixture == "vectors")
@@ -109,16 +111,13 @@ class ChecklistModel(VectorDecoder):
         looked = real | torch.nn.functional.pad(~some[:, None], (0, real.shape[1] - 1))
         ways = states.new_zeros(len(states), 3).masked_fill(~some[:, None], NEVER)
         ways[:, LM] = 0.0
-        nothing = states.new_zeros(len(states), 0, 0)
-        words = (
-            Words(nothing, nothing, nothing.flatten(1)) if self.reader is None else self.reader(read, source.lengths)
-        )
+        words = self._words(read, source.lengths, goal)
         agenda = Agenda(
-            goal=self.goal(goal),
-            begin=torch.tanh(self.first(goal)),
+            goal=self.drop_source(self.goal(goal)),
+            begin=words.last,
             items=items,
             keys=self.settings.item_sharpness * (items @ self.project.weight),
-            terms=self.term(items),
+            terms=self.drop_source(self.term(items)),
             closed=torch.zeros_like(looked, dtype=states.dtype).masked_fill(~looked, NEVER),
             ways=ways,
             words=words.states,
@@ -127,6 +126,13 @@ class ChecklistModel(VectorDecoder):
             belongs=belongs.to(states.dtype),
         )
         return Memory(states, source.lengths, source, tuple(agenda))
+
+    def _words(self, read: Float[Tensor, "b s e"], lengths: Int[Tensor, " b"], goal: Float[Tensor, "b e"]) -> Words:
+        """The source as it was read; without a reader, there is nothing to look at, and a text begins from the goal."""
+        if self.reader is not None:
+            return self.reader(read, lengths)
+        nothing = read.new_zeros(len(read), 0, 0)
+        return Words(nothing, nothing, nothing.flatten(1), torch.tanh(self.first(goal)))
 
     def gathered(
         self, source: Source, states: Float[Tensor, "b s e"]
@@ -174,8 +180,7 @@ class ChecklistModel(VectorDecoder):
         recurrent, ways, query = self._recurred(h)
         scores, said = torch.bmm(agenda.keys, h[:, :, None])[:, :, 0], before.said
         if self.reader is not None:
-            words = Words(agenda.words, agenda.word_keys, agenda.word_closed)
-            of_words, found = self.reader.look(query, words)
+            of_words, found = self.reader.look(query, agenda.words, agenda.word_keys, agenda.word_closed)
             scores = scores + log_sums(of_words, agenda.belongs)
             said = self.drop_output(torch.tanh(self.project(h) + self.say(found)))
         both = torch.stack((left, before.ticked)) * scores + agenda.closed

@@ -9,7 +9,8 @@ said there, which the next step reads beside its word:
 
 The score of Bahdanau et al. 2015 in the order of Luong et al. 2015: a look before the step would not know the word that
 was written last. The agenda alone knows an item as the sum of its words, and so neither their order nor its place on
-the list; so an item is also chosen by how well its words fit, as they were read.
+the list; so an item is also chosen by how well its words fit, as they were read. A text begins from the last states
+of both directions.
 """
 
 from __future__ import annotations
@@ -36,14 +37,20 @@ class Words(NamedTuple):
     keys: Float[Tensor, "b s a"]
     closed: Float[Tensor, "b s"]
     """0 for a word, -inf for padding."""
+    last: Float[Tensor, "b c"]
+    """The states of both directions when all words are read."""
 
 
 class Reader(nn.Module):
-    """A recurrent network over the words, and an additive attention of ``d`` units to what it makes of them."""
+    """A recurrent network over the words, and an additive attention of ``d`` units to what it makes of them.
+
+    Args:
+        d: even, since half of the units read from each end.
+    """
 
     def __init__(self, d_embedding: int, d: int) -> None:
         super().__init__()
-        settings = RecurrentSettings(cell="gru", d=(d + 1) // 2, bidirectional=True)
+        settings = RecurrentSettings(cell="gru", d=d // 2, bidirectional=True)
         self.encoder = build_encoder(settings, d_embedding)
         self.d_query, self.d_out = d, self.encoder.d_out
         self.keys = nn.Linear(self.d_out, d)
@@ -52,12 +59,21 @@ class Reader(nn.Module):
     def forward(self, embedded: Float[Tensor, "b s e"], lengths: Int[Tensor, " b"]) -> Words:
         states = self.encoder(embedded, lengths)
         real = mask_from_lengths(lengths, states.shape[1])
-        return Words(states, self.keys(states), torch.zeros_like(states[..., 0]).masked_fill(~real, NEVER))
+        closed = torch.zeros_like(states[..., 0]).masked_fill(~real, NEVER)
+        rows, half = torch.arange(len(states), device=states.device), self.d_out // 2
+        last = torch.cat((states[rows, lengths - 1, :half], states[:, 0, half:]), dim=1)
+        return Words(states, self.keys(states), closed, last)
 
-    def look(self, query: Float[Tensor, "b a"], words: Words) -> tuple[Float[Tensor, "b s"], Float[Tensor, "b c"]]:
+    def look(
+        self,
+        query: Float[Tensor, "b a"],
+        states: Float[Tensor, "b s c"],
+        keys: Float[Tensor, "b s a"],
+        closed: Float[Tensor, "b s"],
+    ) -> tuple[Float[Tensor, "b s"], Float[Tensor, "b c"]]:
         """How well a query fits each word, and what it finds."""
-        scores = self.weight(torch.tanh(query[:, None] + words.keys))[:, :, 0] + words.closed
-        return scores, torch.bmm(torch.softmax(scores, dim=1)[:, None], words.states)[:, 0]
+        scores = self.weight(torch.tanh(query[:, None] + keys))[:, :, 0] + closed
+        return scores, torch.bmm(torch.softmax(scores, dim=1)[:, None], states)[:, 0]
 
 
 def log_sums(scores: Float[Tensor, "b s"], belongs: Float[Tensor, "b s n"]) -> Float[Tensor, "b n"]:

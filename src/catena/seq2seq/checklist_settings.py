@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from catena.config import Config
 from catena.outputs.settings import OutputSettings, SoftmaxSettings
@@ -30,12 +30,12 @@ class ChecklistSettings(Config):
     one softmax makes probabilities, as in the paper."""
     reader: Literal["none", "attention"] = "none"
     """How the source is looked at beside its agenda. none: it is not, as in the paper. attention: its words are read
-    from both ends, and looked back at in each step."""
+    from both ends, and looked back at in each step; the text begins from what was read last."""
     dropout_input: float = Field(0.3, ge=0, lt=1)
-    """Probability of dropping a number of a word's vector in training, the same numbers at every step of a text."""
+    """Probability of dropping a number of the vector of a word that was written, in training."""
     dropout_source: float = Field(0.3, ge=0, lt=1)
-    """Probability of dropping a number of the vector of a word of the goal or of an item in training. They are read at
-    every step, so that without it a text is learnt by heart from its title."""
+    """Probability of dropping a number of the vector of a word of the goal or of an item in training, and of what goal
+    and items say to every step: without it a text is learnt by heart from its title."""
     dropout_output: float = Field(0.3, ge=0, lt=1)
     """Probability of dropping a number of the vector that predicts the next word."""
     switch_sharpness: float = Field(1.0, gt=0)
@@ -50,3 +50,12 @@ class ChecklistSettings(Config):
     holds is taken to tell; 0 leaves both to be found."""
     completion: float = Field(0.1, ge=0)
     """Weight of the share of items that are not ticked off at the end of a text."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> ChecklistSettings:
+        if self.reader == "attention" and self.d % 2:
+            raise ValueError(
+                f"d = {self.d} is odd, and reader = 'attention' shares the units between two directions: choose "
+                f"d = {self.d + 1}, or reader = 'none'"
+            )
+        return self
