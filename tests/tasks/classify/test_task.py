@@ -95,6 +95,13 @@ def test_batches_of_any_size_give_the_same_scores(model: str) -> None:
         assert torch.allclose(alone[0], together[list(rows).index(row)], atol=1e-5)
 
 
+def test_the_speed_is_told_in_real_tokens() -> None:
+    task = task_of(config_of({"model": SMALL_CNN}), TEXTS, LABELS)
+    batch = task.epoch(1).batch(0)
+    assert batch.ids.numel() == 6 * 4
+    assert task.loss(batch).tokens == sum(len(text.split()) for text in TEXTS) == 13
+
+
 def test_the_mean_loss_is_that_of_torch() -> None:
     task = task_of(config("cnn"), TEXTS, LABELS)
     task.model.eval()

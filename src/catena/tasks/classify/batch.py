@@ -20,15 +20,12 @@ class TokenBatch:
     labels: ClassLabels
     examples: Int[Tensor, "b"]
     longest: int
+    tokens: int
+    """Real tokens: a sum of lengths that lie on a device would wait for it."""
 
     @property
     def size(self) -> int:
         return len(self.lengths)
-
-    @property
-    def tokens(self) -> int:
-        """Positions, padding among them."""
-        return self.ids.numel()
 
 
 @dataclass(frozen=True)

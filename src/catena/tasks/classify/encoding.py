@@ -106,7 +106,7 @@ class EncodedTokens(EncodedTexts):
         chosen = None if labels is None else torch.from_numpy(labels[rows]).to(device)
         numbers = torch.from_numpy(np.asarray(rows, np.int64)).to(device)
         longest = int(lengths.max()) if len(lengths) else 0
-        return TokenBatch(ids.to(device), lengths.to(device), chosen, numbers, longest)
+        return TokenBatch(ids.to(device), lengths.to(device), chosen, numbers, longest, int(lengths.sum()))
 
 
 class BagEncoding(Encoding):

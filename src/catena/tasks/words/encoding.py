@@ -41,15 +41,12 @@ class WordBatch:
     spellings: Int[Tensor, "b t"] | None
     characters: Int[Tensor, "n c"] | None
     longest: int
+    tokens: int
+    """Real words: a sum of lengths that lie on a device would wait for it."""
 
     @property
     def size(self) -> int:
         return len(self.lengths)
-
-    @property
-    def tokens(self) -> int:
-        """Positions, padding among them."""
-        return self.words.numel()
 
 
 class EncodedSentences:
@@ -86,7 +83,8 @@ class EncodedSentences:
             characters = pad([self.spelled[n] for n in distinct], PAD)[0].to(device)
             spellings = torch.from_numpy(places.reshape(-1)[:-1].reshape(forms.shape)).to(device)
         longest = int(lengths.max()) if len(lengths) else 0
-        return WordBatch(words.to(device), lengths.to(device), columns, spellings, characters, longest)
+        sizes = longest, int(lengths.sum())
+        return WordBatch(words.to(device), lengths.to(device), columns, spellings, characters, *sizes)
 
 
 @dataclass(frozen=True, eq=False)
