@@ -13,6 +13,7 @@ from catena.seq2seq.sides import Sides
 from catena.seq2seq.transformer import Transformer, build_transformer
 from catena.seq2seq.transformer_compiled import CompiledStepper
 from catena.seq2seq.transformer_settings import TransformerSettings
+from catena.seq2seq.transformer_stepper import TransformerStepper
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker
 
 V, N_SOURCE, PAD = SIDES.v, SIDES.n_source, 0
@@ -68,6 +69,48 @@ class TestCompiledSteps(EncoderDecoderLaws):
 
     def test_steps_are_compiled(self, make_model: Maker) -> None:
         assert isinstance(make_model().stepper(self.source(self.sources)), CompiledStepper)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("positions", "n_heads", "d"), [("sinusoidal", 2, 64), ("rotary", 1, 96), ("rotary", 3, 48)])
+def test_long_rows_are_looked_at_in_blocks_as_the_plain_steps_look(positions: str, n_heads: int, d: int) -> None:
+    """Beams turn their rows round, die and share beginnings; states are kept, joined with longer ones, and go on."""
+    model = made(SIDES, output={"kind": "softmax"}, positions=positions, n_heads=n_heads, d=d).float()
+    source, random = sources(4), torch.Generator().manual_seed(3)
+    memory = model.encode(source)
+    parts = model.embedded, model.decoder, model.output, model.begin, model.end, memory
+    pair: list[Any] = [CompiledStepper(*parts), TransformerStepper(*parts)]
+    states = [stepper.select(stepper.start(4), torch.arange(4).repeat_interleave(3)) for stepper in pair]
+    kept: list[list[Any]] = []
+
+    def onward(states: list[Any], rows: Tensor) -> list[Any]:
+        ids = torch.randint(0, V, (len(rows),), generator=random)
+        return [stepper.advance(stepper.select(x, rows), ids) for stepper, x in zip(pair, states, strict=True)]
+
+    def check(states: list[Any]) -> None:
+        ours, theirs = (stepper.log_probs(x) for stepper, x in zip(pair, states, strict=True))
+        torch.testing.assert_close(ours, theirs, rtol=0.0, atol=2e-5)
+
+    rows = torch.arange(12)
+    for t in range(1, 71):
+        if t == 40:  # the second beam dies
+            rows = torch.cat((rows[:3], rows[6:]))
+        elif t % 3 == 0:
+            rows = torch.arange(len(rows)).view(-1, 3)[:, :1] + torch.randint(
+                0, 3, (len(rows) // 3, 3), generator=random
+            )
+            rows = rows.flatten()
+        states = onward(states, rows)
+        rows = torch.arange(len(rows))
+        check(states)
+        if t in (20, 31, 50):
+            kept.append(states)
+    for earlier in kept:
+        check(onward(earlier, torch.arange(len(earlier[0].hidden))))
+    joined = [stepper.join([x[i] for x in (*kept, states)]) for i, stepper in enumerate(pair)]
+    for _ in range(35):
+        joined = onward(joined, torch.arange(len(joined[0].hidden)).flip(0))
+        check(joined)
 
 
 def stranger_of(model: Transformer, norm_first: bool) -> nn.Transformer:

@@ -2,9 +2,10 @@ r"""One step of a Transformer decoder that looks at a source, all its layers in 
 
 What one more position makes of ``n`` rows. The keys and values that were written lie in a pool that only grows, each
 position of each row in an entry of its own; a row is a list of entries, so that rows which have a beginning in common
-share it, and a search that turns its rows round copies numbers of entries and no keys. The keys and values of the
-sources lie beside it. The plain form, which defines what is right, is :mod:`catena.seq2seq.transformer_decoder`. Time
-O(n (l d² + l d d_feed + l (t + s) d)) for ``l`` layers. Single precision; the maps may be of 8 bits.
+share it, and a search that turns its rows round copies numbers of entries and no keys. Long rows are looked at in
+blocks (:mod:`catena.kernels.blocks`). The keys and values of the sources lie beside it. The plain form, which defines
+what is right, is :mod:`catena.seq2seq.transformer_decoder`. Time O(n (l d² + l d d_feed + l (t + s) d)) for ``l``
+layers. Single precision; the maps may be of 8 bits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from catena.kernels.blocks import BLOCK, cluster, look_together, pack
 from catena.kernels.compiled import SUMS, called, compiled
 from catena.kernels.looks import look, rounded_up
 from catena.kernels.threads import in_row_blocks
@@ -61,6 +63,23 @@ class Make(NamedTuple):
     activation: str
 
 
+class Written(NamedTuple):
+    """What the rows have written: keys and values, and the places of each row's among them."""
+
+    pool: np.ndarray
+    """``l 2 m h d_head``: of all entries"""
+    entries: np.ndarray
+    """the entries of each row, ``n t``; the last one is still empty"""
+    begins: np.ndarray
+    """the first of ``t`` that is real in each row"""
+    blocks: np.ndarray
+    """``m l 2 h BLOCK*d_head``: entries that are laid out together (:mod:`catena.kernels.blocks`)"""
+    ids: np.ndarray
+    """the blocks of each row, ``n k``; negative behind the last one"""
+    fresh: np.ndarray
+    """the block of each row that is still empty, and ends with the last of its entries; negative where none does"""
+
+
 class Source(NamedTuple):
     """What the rows look at: keys and values, and the places of each row's among them."""
 
@@ -76,9 +95,7 @@ def step(
     x: np.ndarray,
     weights: Weights,
     make: Make,
-    pool: np.ndarray,
-    entries: np.ndarray,
-    begins: np.ndarray,
+    written: Written,
     source: Source,
     turns: np.ndarray,
     asked: np.ndarray,
@@ -87,9 +104,6 @@ def step(
     of each row's entries.
 
     Args:
-        pool: keys and values of all entries, ``l 2 m h d_head``.
-        entries: where those of each row lie, ``n t``.
-        begins: the first of ``t`` that is real in each row.
         turns: sines and cosines of rotary positions, ``n d_head``; no rows where there are none.
         asked: takes the queries of the last layer to the source, ``n d``.
     """
@@ -101,7 +115,7 @@ def step(
     def run(low: int, high: int) -> None:
         for first in range(low, high, ROWS):
             last = min(first + ROWS, high)
-            layers(x, *weights, pool, entries, begins, *source, turns, asked, counts, first, last)
+            layers(x, *weights, *written, *source, turns, asked, counts, first, last)
 
     in_row_blocks(run, n, n * n_weights)
 
@@ -109,22 +123,24 @@ def step(
 def _layers(
     x: Any, heads: Any, heads_bias: Any, output: Any, output_bias: Any, query: Any, query_bias: Any, found: Any,
     found_bias: Any, rise: Any, rise_bias: Any, fall: Any, fall_bias: Any, norms: Any, eps: Any, pool: Any,
-    entries: Any, begins: Any, source: Any, first: Any, sizes: Any, turns: Any, asked: Any, counts: Any,
-    low: Any, high: Any,
+    entries: Any, begins: Any, blocks: Any, ids: Any, fresh: Any, source: Any, first: Any, sizes: Any, turns: Any,
+    asked: Any, counts: Any, low: Any, high: Any,
 ) -> None:  # fmt: skip
     """The rows from ``low`` to ``high`` alone."""
     pre, activation, d_head = counts[0] == 1, counts[1], pool.shape[4]
     n, d, n_layers, used = high - low, x.shape[1], heads.shape[0], entries.shape[1]
-    longest = used
+    longest, together = used, 1
     for r in range(low, high):
-        longest = max(longest, sizes[r])
+        longest, together = max(longest, sizes[r]), max(together, cluster(ids, r, high))
     seen, looked = np.empty((n, d), np.float32), np.empty((n, d), np.float32)
     projected = np.empty((n, heads_bias.shape[1]), np.float32)
     added = np.empty((n, output_bias.shape[1]), np.float32)
     fed = np.empty((n, rise_bias.shape[1]), np.float32)
     tail = np.empty((2, rise_bias.shape[1]), np.float32)
-    scores, offsets = np.empty(rounded_up(longest), np.float32), np.empty(rounded_up(longest), np.int64)
     n_heads = d // d_head
+    wide = rounded_up(longest)
+    scores, offsets = np.empty(n_heads * together * wide, np.float32), np.empty(wide, np.int64)
+    masses = np.empty(together * n_heads, np.float32)
     of_heads = n_heads, n_heads, d_head, d_head
     here = x[low:high]
     for layer in range(n_layers):
@@ -137,14 +153,21 @@ def _layers(
                 turn(projected[r], 2 * d, turns[low + r])
         for r in range(n):
             entry = entries[low + r, used - 1]
-            for j in range(d):
-                keys[entry, j // d_head, j % d_head] = projected[r, d + j]
-                values[entry, j // d_head, j % d_head] = projected[r, 2 * d + j]
-        for r in range(n):
-            begin = begins[low + r]
-            for t in range(begin, used):
-                offsets[t - begin] = entries[low + r, t] * d
-            look(projected[r], keys.ravel(), values.ravel(), offsets, used - begin, of_heads, scores, looked[r])
+            for h in range(n_heads):
+                for j in range(d_head):
+                    keys[entry, h, j] = projected[r, d + h * d_head + j]
+                    values[entry, h, j] = projected[r, 2 * d + h * d_head + j]
+        for r in range(low, high):
+            if fresh[r] >= 0:
+                pack(keys, values, entries[r, used - BLOCK :], blocks[fresh[r], layer])
+        r = 0
+        while r < n:
+            last = r + cluster(ids, low + r, high)
+            look_together(
+                projected[r:last], keys, values, entries[low + r : low + last], begins[low + r : low + last], blocks,
+                layer, ids[low + r : low + last], scores, offsets, masses, looked[r:last],
+            )  # fmt: skip
+            r = last
         map_rows(looked, output[layer], output_bias[layer], added)
         _leave(added, here, pre, norm[0], norm[1], eps[layer, 0], seen)
 
@@ -174,8 +197,8 @@ def _layers(
 
 
 SHAPES = (
-    "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "f5", "i2", "i1", "f5", "i1", "i1",
-    "2", "2", "i1", "i", "i",
+    "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "4", "2", "3", "2", "f5", "i2", "i1", "f5", "i2", "i1",
+    "f5", "i1", "i1", "2", "2", "i1", "i", "i",
 )  # fmt: skip
 _step = compiled(*SHAPES, fastmath=SUMS)(_layers)
 _step8 = compiled(*("c4" if shape == "4" else shape for shape in SHAPES), fastmath=SUMS)(_layers)

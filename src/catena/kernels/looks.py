@@ -19,7 +19,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from catena.kernels.compiled import SUMS, called
+from catena.kernels.compiled import SUMS, called, inlined
 from catena.kernels.products import INDEX, LANES, VECTOR, fetch, in_all_lanes, place_of, vector_at
 from catena.kernels.vector_math import LEAST_32, LN2_HIGH_32, LN2_LOW_32, LOG2_E, TERMS_32
 
@@ -49,41 +49,71 @@ def look(queries: Any, keys: Any, values: Any, offsets: Any, size: Any, heads: A
     """
     n_heads, n_kv_heads, d_head, apart = heads
     scale = ONE / np.sqrt(np.float32(d_head))
-    in_vectors = d_head % LANES == 0
-    for s in range(size, rounded_up(size)):
-        offsets[s] = offsets[size - 1]
+    repeat_last(offsets, size)
     for h in range(n_heads):
-        low, key = h * d_head, h * n_kv_heads // n_heads * apart
-        if in_vectors:
-            for s in range(0, size, TOGETHER):
-                _score(
-                    place_of(queries, low), d_head, place_of(keys, key), place_of(values, key), place_of(offsets, s),
-                    place_of(scores, s),
-                )  # fmt: skip
-        else:
-            _score_plain(queries[low : low + d_head], keys[key:], offsets[:size], scores)
-        for s in range(size, rounded_up(size)):
-            scores[s] = NEVER
-        mass = _exponentials(place_of(scores, 0), rounded_up(size), scale)
-        if in_vectors:
-            following, j = (h + 1) * n_kv_heads // n_heads * apart, 0
-            while j + 4 * LANES <= d_head:
-                _gather_4(
-                    place_of(scores, 0), size, place_of(values, key + j), place_of(keys, following + j),
-                    place_of(offsets, 0), place_of(found, low + j),
-                )  # fmt: skip
-                j += 4 * LANES
-            while j < d_head:
-                _gather_1(
-                    place_of(scores, 0), size, place_of(values, key + j), place_of(keys, following + j),
-                    place_of(offsets, 0), place_of(found, low + j),
-                )  # fmt: skip
-                j += LANES
-        else:
-            _gather_plain(scores, values[key:], offsets[:size], found[low : low + d_head])
+        low, key, following = h * d_head, h * n_kv_heads // n_heads * apart, (h + 1) * n_kv_heads // n_heads * apart
+        score(queries, low, d_head, keys, values, key, offsets, size, scores, 0)
+        mass = exponentials(scores, 0, size, scale)
+        gather(scores, 0, size, d_head, values, key, keys, following, offsets, found, low)
         share = ONE / mass
         for j in range(low, low + d_head):
             found[j] *= share
+
+
+@inlined()
+def repeat_last(offsets: Any, size: Any) -> None:
+    """Fill the room behind ``size`` offsets, since positions are scored :data:`TOGETHER`."""
+    for s in range(size, rounded_up(size)):
+        offsets[s] = offsets[size - 1]
+
+
+@inlined()
+def score(
+    queries: Any, low: Any, d_head: Any, keys: Any, soon: Any, key: Any, offsets: Any, size: Any, scores: Any, to: Any
+) -> None:
+    """Put the products of the query that begins at ``low`` with the keys that begin at ``key`` behind the offsets of
+    ``size`` positions at the place ``to`` of ``scores``; ``soon`` is read afterwards, where the keys lie."""
+    if d_head % LANES == 0:
+        for s in range(0, size, TOGETHER):
+            _score(
+                place_of(queries, low), d_head, place_of(keys, key), place_of(soon, key), place_of(offsets, s),
+                place_of(scores, to + s),
+            )  # fmt: skip
+    else:
+        _score_plain(queries.ravel()[low : low + d_head], keys[key:], offsets[:size], scores[to:])
+
+
+@inlined()
+def exponentials(scores: Any, at: Any, size: Any, scale: Any) -> Any:
+    """Put exp((x - most) scale) in the place of ``size`` scores from ``at`` on; their sum."""
+    for s in range(at + size, at + rounded_up(size)):
+        scores[s] = NEVER
+    return _exponentials(place_of(scores, at), rounded_up(size), scale)
+
+
+@inlined()
+def gather(
+    weights: Any, at: Any, size: Any, d_head: Any, values: Any, value: Any, soon: Any, then: Any, offsets: Any,
+    found: Any, to: Any,
+) -> None:  # fmt: skip
+    """Put the sum of ``size`` values, with the weights that begin at ``at``, at the place ``to`` of ``found``; ``soon``
+    is read afterwards, ``then`` numbers behind the same offsets."""
+    if d_head % LANES == 0:
+        j = 0
+        while j + 4 * LANES <= d_head:
+            _gather_4(
+                place_of(weights, at), size, place_of(values, value + j), place_of(soon, then + j),
+                place_of(offsets, 0), place_of(found, to + j),
+            )  # fmt: skip
+            j += 4 * LANES
+        while j < d_head:
+            _gather_1(
+                place_of(weights, at), size, place_of(values, value + j), place_of(soon, then + j),
+                place_of(offsets, 0), place_of(found, to + j),
+            )  # fmt: skip
+            j += LANES
+    else:
+        _gather_plain(weights[at:], values[value:], offsets[:size], found.ravel()[to : to + d_head])
 
 
 @called(SUMS)

@@ -153,6 +153,35 @@ def _rows_at_once(left: Any) -> Any:
     return left if left <= 8 else (left + 1) // 2
 
 
+@inlined()
+def add_tiles(
+    x: Any, x_at: Any, x_stride: Any, panel: Any, d_in: Any, y: Any, y_at: Any, y_stride: Any, n: Any
+) -> None:
+    """Add the product of ``n`` rows with a panel, at a pointer, to as many rows. Rows of ``x``, of which ``d_in``
+    numbers count, and of ``y``, as wide as a panel, begin where they are said to and lie their strides apart."""
+    row = 0
+    while row < n:
+        rows = _rows_at_once(n - row)
+        left, right = place_of(x, x_at + row * x_stride), place_of(y, y_at + row * y_stride)
+        if rows == 8:
+            _eight(left, x_stride, panel, d_in, right, y_stride)
+        elif rows == 7:
+            _seven(left, x_stride, panel, d_in, right, y_stride)
+        elif rows == 6:
+            _six(left, x_stride, panel, d_in, right, y_stride)
+        elif rows == 5:
+            _five(left, x_stride, panel, d_in, right, y_stride)
+        elif rows == 4:
+            _four(left, x_stride, panel, d_in, right, y_stride)
+        elif rows == 3:
+            _three(left, x_stride, panel, d_in, right, y_stride)
+        elif rows == 2:
+            _two(left, x_stride, panel, d_in, right, y_stride)
+        else:
+            _one(left, x_stride, panel, d_in, right, y_stride)
+        row += rows
+
+
 def _add_product(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
     """y += x w in the columns of the panels from ``low`` to ``high``, for ``x`` of ``n d_in`` or wider, panels as
     :func:`packed` makes them, and ``y`` of ``n`` rows as wide as all panels; all of them contiguous. Callable from
@@ -160,28 +189,7 @@ def _add_product(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
     n, stride = x.shape
     d_in, wide = panels.shape[1], y.shape[1]
     for p in range(low, high):
-        panel = place_of(panels, p * d_in * WIDE)
-        row = 0
-        while row < n:
-            rows = _rows_at_once(n - row)
-            left, right = place_of(x, row * stride), place_of(y, row * wide + p * WIDE)
-            if rows == 8:
-                _eight(left, stride, panel, d_in, right, wide)
-            elif rows == 7:
-                _seven(left, stride, panel, d_in, right, wide)
-            elif rows == 6:
-                _six(left, stride, panel, d_in, right, wide)
-            elif rows == 5:
-                _five(left, stride, panel, d_in, right, wide)
-            elif rows == 4:
-                _four(left, stride, panel, d_in, right, wide)
-            elif rows == 3:
-                _three(left, stride, panel, d_in, right, wide)
-            elif rows == 2:
-                _two(left, stride, panel, d_in, right, wide)
-            else:
-                _one(left, stride, panel, d_in, right, wide)
-            row += rows
+        add_tiles(x, 0, stride, place_of(panels, p * d_in * WIDE), d_in, y, p * WIDE, wide, n)
 
 
 add_product: Callable[..., None] = called()(_add_product)

@@ -7,6 +7,7 @@ form, :mod:`catena.seq2seq.transformer_stepper`, defines what is right; see :mod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -110,16 +111,17 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
     def __init__(
         self, embed: Embed, decoder: TransformerDecoder, output: OutputLayer, begin: int, end: int, memory: Memory
     ) -> None:
-        from catena.kernels.decoder_step import Source, step
+        from catena.kernels.decoder_step import Source, Written, step
 
         self.embed, self.decoder, self.output = embed, decoder, output
         self.v, self.begin, self.end = output.v, begin, end
-        self.plan, self._step, self._source = plan_of(decoder), step, Source
+        self.plan, self._step, self._source, self._written = plan_of(decoder), step, Source, Written
         self.lengths, self.width = memory.lengths.numpy().astype(np.int64), memory.states.shape[1]
         self.first = self.lengths.cumsum() - self.lengths
         self.source = self._projected(memory.states[mask_from_lengths(memory.lengths, self.width)])
         self.pool = self._pool(LEAST_ROOM)
         self.filled = 0
+        self.blocks = _Blocks(len(decoder.layers), *self.plan.heads)
 
     def start(self, n: int) -> CompiledState:
         check_rows(n, len(self.lengths))
@@ -144,10 +146,10 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
         entries[:, :t] = state.entries
         entries[:, t] = self._taken(n)
         turns = np.empty((0, 0), np.float32) if self.plan.rotate is None else self.plan.rotate.turns(places)
+        written = self._written(self.pool, entries, state.begins, *self.blocks.of(entries, state.begins))
         source = self._source(self.source, self.first[state.of], self.lengths[state.of])
         asked = np.empty_like(made)
-        weights, make = self.plan.weights, self.plan.make
-        self._step(made, weights, make, self.pool, entries, state.begins, source, turns, asked)
+        self._step(made, self.plan.weights, self.plan.make, written, source, turns, asked)
         return CompiledState(entries, state.begins, state.of, torch.from_numpy(made), asked)
 
     def select(self, state: CompiledState, rows: Int[Tensor, " m"]) -> CompiledState:
@@ -202,3 +204,51 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
         memory = borrowed(n_layers * 2 * least * each)
         room = len(memory) // (n_layers * 2 * each)
         return memory[: n_layers * 2 * room * each].reshape(n_layers, 2, room, *self.plan.heads)
+
+
+class _Blocks:
+    """Blocks of entries that are laid out together, for rows that are longer than one.
+
+    An entry belongs to one beginning: whatever row it is in, the same entries come before it. So a block is known by
+    the last of its entries.
+    """
+
+    def __init__(self, n_layers: int, n_heads: int, d_head: int) -> None:
+        from catena.kernels.blocks import BLOCK
+
+        self.size, self.each = BLOCK, (n_layers, 2, n_heads, BLOCK * d_head)
+        self.possible = d_head % BLOCK == 0
+        self.data = np.empty((0, *self.each), np.float32)
+        self.filled = 0
+        self.ending = np.empty(0, np.int64)
+        """The block that ends with an entry; -1 where none does."""
+
+    def of(
+        self, entries: Int[np.ndarray, "n t"], begins: Numbers
+    ) -> tuple[Float[np.ndarray, "m l 2 h s"], Int[np.ndarray, "n k"], Numbers]:
+        """All blocks, those of each row, and the fresh ones that end with the last of its entries; -1 for none."""
+        n, t = entries.shape
+        fresh = np.full(n, -1)
+        if t < self.size or not self.possible:
+            return self.data, np.empty((n, 0), np.int64), fresh
+        (ending,) = np.nonzero((t - begins) % self.size == 0)
+        fresh[ending] = np.arange(self.filled, self.filled + len(ending))
+        self._make_room(self.filled + len(ending), int(entries[:, -1].max(initial=0)) + 1)
+        self.filled += len(ending)
+        self.ending[entries[ending, -1]] = fresh[ending]
+        last = begins[:, None] + np.arange(self.size - 1, t, self.size)
+        ids = self.ending[np.take_along_axis(entries, last.clip(max=t - 1), axis=1)]
+        return self.data, np.where(last < t, ids, -1), fresh
+
+    def _make_room(self, n_blocks: int, n_entries: int) -> None:
+        """Let there be room for so many blocks and ends, twice as much where there was too little."""
+        if n_blocks > len(self.data):
+            each = math.prod(self.each)
+            memory = borrowed(max(n_blocks, 2 * len(self.data)) * each)
+            room = len(memory) // each
+            grown = memory[: room * each].reshape(room, *self.each)
+            grown[: self.filled] = self.data[: self.filled]
+            self.data = grown
+        if n_entries > len(self.ending):
+            more = max(n_entries, 2 * len(self.ending)) - len(self.ending)
+            self.ending = np.append(self.ending, np.full(more, -1))
