@@ -90,7 +90,7 @@ rate = 3
 
 
 def test_one_problem_is_counted_as_one() -> None:
-    assert message(House, {"seed": 0.5}).startswith("the config has a value that cannot be used:\n  - seed is 0.5: ")
+    assert message(House, {"seed": 0.5}).startswith("the config has a value that cannot be used: seed is 0.5: ")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_one_problem_is_counted_as_one() -> None:
     ],
 )
 def test_problems_inside_sections(data: dict[str, Any], sentence: str) -> None:
-    assert message(House, data) == f"the config has a value that cannot be used:\n  - {sentence}"
+    assert message(House, data) == f"the config has a value that cannot be used: {sentence}"
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_problems_inside_sections(data: dict[str, Any], sentence: str) -> None:
 )
 def test_problems_of_plain_keys(data: dict[str, Any], sentence: str) -> None:
     said = message(Plain, data)
-    assert said.startswith(f"the config has a value that cannot be used:\n  - {sentence}")
-    assert said.count("\n") == 1
+    assert said.startswith(f"the config has a value that cannot be used: {sentence}")
+    assert "\n" not in said
 
 
 def test_a_required_key_must_be_given_and_a_required_kind_listed() -> None:
@@ -195,7 +195,7 @@ def test_the_source_is_named(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("\ufeffseed = 1.5\n", encoding="utf-8")
     with pytest.raises(
-        ConfigError, match=rf"^{re.escape(str(path))} has a value .*\n  - seed \(line 1\) is 1.5: must be"
+        ConfigError, match=rf"^{re.escape(str(path))} has a value .*: seed \(line 1\) is 1.5: must be"
     ):
         load(House, path)
 

@@ -28,8 +28,10 @@ def parse(schema: type[C], data: Mapping[str, Any], *, source: str = "the config
         return schema.model_validate(filled)
     except ValidationError as error:
         listed = problems(schema, error, filled, text)
-    count = "a value that cannot be used" if len(listed) == 1 else f"{len(listed)} values that cannot be used"
-    raise ConfigError(f"{source} has {count}:\n" + "\n".join(f"  - {problem}" for problem in listed))
+    if len(listed) == 1:
+        raise ConfigError(f"{source} has a value that cannot be used: {listed[0]}")
+    told = "\n".join(f"  - {problem}" for problem in listed)
+    raise ConfigError(f"{source} has {len(listed)} values that cannot be used:\n{told}")
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:
