@@ -85,7 +85,7 @@ def test_what_no_translator_reads_is_refused(folder: Path, capsys: pytest.Captur
             ["evaluate", folder / "run", pairs, "--target", folder / "dev.de"],
             "has a tab on every line, so that it holds",
         ),
-        (["draw", folder / "run", "The dog.", "--word", "zork"], "'zork' is not among what is written"),
+        (["draw", folder / "run", "The dog.", "--word", "zork"], "'zork' is not among the words that look"),
     ):
         assert main([str(word) for word in words]) in (1, 2)
         assert sentence in capsys.readouterr().err
@@ -121,6 +121,9 @@ def test_alignments_are_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) 
         out
     )
     assert "<svg" in out.read_text(encoding="utf-8")
+    assert "has no attention within its source" in says(
+        capsys, "draw", folder / "run", "The dog.", "--within", "source", code=1
+    )
     assert "--head must be from 1 to 1" in says(capsys, "draw", folder / "run", "The dog.", "--head", "2", code=1)
     assert "dog" in says(capsys, "draw", folder / "run", "The dog.").splitlines()[0]
 

@@ -301,6 +301,15 @@ def test_subwords_join_what_is_frequent(trained: Tokeniser) -> None:
     assert len(trained.symbols) <= 300
 
 
+def test_pieces_are_shown_in_their_own_letters() -> None:
+    tokeniser = build_tokeniser(BpeTokens(size=300), ["Männer über Gebäude"] * 9)
+    pieces = tokeniser.tokens("Männer über Gebäude")
+    assert [tokeniser.shown(piece) for piece in pieces] == ["Männer", "▁über", "▁Gebäude"]
+    odd = tokeniser.tokens("\n😀")
+    assert [tokeniser.shown(piece) for piece in (*odd, "</s>")] == [*odd, "</s>"], "no whole letters, or no piece"
+    assert build_tokeniser(WordTokens()).shown("Ġ") == "Ġ"
+
+
 def test_half_a_surrogate_pair_is_replaced(trained: Tokeniser) -> None:
     assert trained.join(trained.tokens("a\ud800b")) == "a\ufffdb"
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -35,6 +35,9 @@ class DrawFlags(AskingFlags, ReadingFlags, Machine):
     """Of an attention of several heads: this one alone, the first is 1; the mean of all if not set."""
     word: Annotated[str | None, arg("WORD")] = None
     """Draw this word of the answer alone, in every layer and head."""
+    within: Literal["source", "target"] | None = None
+    """Of a Transformer: how the words of the text (source) or of the answer (target) look at each other, and not those
+    of the answer at the text; --word is then one of these."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -54,7 +57,9 @@ def run(argv: Sequence[str]) -> int:
     from catena.cli.machine import open_model
 
     model = open_model(flags.run, flags)
-    asking = dataclasses.replace(flags.asking(flags.seed), layer=flags.layer, head=flags.head, word=flags.word)
+    asking = dataclasses.replace(
+        flags.asking(flags.seed), layer=flags.layer, head=flags.head, word=flags.word, within=flags.within
+    )
     model.check(asking)
     items = list(_items(model, flags))
     for i, item in enumerate(items, start=1):

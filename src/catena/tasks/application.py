@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from catena.config import Config
 from catena.errors import DataError
@@ -95,7 +95,9 @@ class Asking:
     head: int | None = None
     """Of a picture: this head alone, the first is 1."""
     word: str | None = None
-    """Of a picture: this word of the answer, in every layer and head."""
+    """Of a picture: this word of what looks, in every layer and head."""
+    within: Literal["source", "target"] | None = None
+    """Of a picture: how what is read, or what is written, looks at itself, in place of one at the other."""
 
     def beyond(self) -> set[str]:
         """The names of what is asked for."""
@@ -156,7 +158,7 @@ class Predictor(ABC):
 
     def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
         """Write this model in the form of another program into a folder, which must not be there."""
-        raise DataError(f"{self.task_name} cannot be exported: only translators can")
+        raise DataError(f"{self.task_name} cannot be exported: translators and n-gram language models can")
 
     @abstractmethod
     def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[Any]:

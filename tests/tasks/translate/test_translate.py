@@ -332,7 +332,16 @@ def test_one_layer_one_head_and_one_word_are_drawn(files: Path, tmp_path: Path) 
     assert model.picture(TEXTS[0], Asking(head=1)).svg != model.picture(TEXTS[0], Asking(head=2)).svg
     with pytest.raises(DataError, match="--layer must be from 1 to 2, as many as this model has, and is 3"):
         model.picture(TEXTS[0], Asking(layer=3))
-    with pytest.raises(DataError, match="'Hond' is not among what is written"):
+    within = model.looks(TEXTS[0], Asking(within="source"))
+    assert [weights.shape for weights in within.layers] == [(2, len(within.rows), len(within.rows))]
+    assert within.rows == within.columns == (*model.predict(TEXTS[:1])[0].tokens, "</s>")
+    rows = model.sketch(TEXTS[0], Asking(within="source", word="dog", head=2)).splitlines()[1:]
+    assert [row.split("  ")[0].strip() for row in rows] == ["layer 1, head 2"]
+    within = model.looks(TEXTS[0], Asking(within="target"))
+    assert len(within.layers) == 2
+    assert all(not np.triu(weights, 1).any() for weights in within.layers)
+    assert within.columns == ("<s>", *within.rows[:-1])
+    with pytest.raises(DataError, match="'Hond' is not among the words that look"):
         model.picture(TEXTS[0], Asking(word="Hond"))
 
 
@@ -342,6 +351,8 @@ def test_a_model_that_looks_nowhere_has_no_alignment(files: Path, tmp_path: Path
     assert answer.translations[0].alignment() == []
     with pytest.raises(DataError, match="without attention looks at no word of its source"):
         model.picture(TEXTS[0])
+    with pytest.raises(DataError, match="kind 'recurrent' has no attention within its target: Transformers do"):
+        model.picture(TEXTS[0], Asking(within="target"))
 
 
 # --- unknown words, candidates, ensembles -----------------------------------------------------------------------------

@@ -36,6 +36,10 @@ class Tokeniser(ABC):
     def join(self, tokens: Sequence[str]) -> str:
         """The text of tokens: exact for characters, bytes and subwords; words are spaced as in writing."""
 
+    def shown(self, token: str) -> str:
+        """A token for people to read: in pictures and tables of alignments."""
+        return token
+
     def save(self, folder: Path) -> None:
         """Write what ``load_tokeniser`` needs into a folder, which is made if it is missing."""
         folder.mkdir(parents=True, exist_ok=True)

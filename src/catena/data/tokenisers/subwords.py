@@ -51,6 +51,14 @@ class SubwordTokeniser(Tokeniser):
     def join(self, tokens: Sequence[str]) -> str:
         return self._model.decoder.decode(list(tokens))
 
+    def shown(self, token: str) -> str:
+        """The characters of a piece, blanks as ▁. A piece of parts of characters, or of such as end lines, stays as it
+        is, and so does what is no piece, such as the mark of an end."""
+        if self._model.token_to_id(token) is None:
+            return token
+        text = self.join([token]).replace(" ", "▁")
+        return text if text.isprintable() and "\N{REPLACEMENT CHARACTER}" not in text else token
+
     def save(self, folder: Path) -> None:
         super().save(folder)
         (folder / TOKENISER_FILE).write_text(self._model.to_str(pretty=True), encoding="utf-8")

@@ -41,6 +41,10 @@ class Side:
     def end(self) -> int:
         return self.vocabulary.special(END)
 
+    def shown(self, tokens: Iterable[str]) -> list[str]:
+        """Tokens for people to read."""
+        return [self.tokeniser.shown(token) for token in tokens]
+
     def save(self, folder: Path, name: str) -> None:
         self.tokeniser.save(folder / f"{name}{TOKENISER}")
         self.vocabulary.save(folder / f"{name}{VOCABULARY}")

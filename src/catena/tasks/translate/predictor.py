@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -23,6 +24,7 @@ from catena.errors import ConfigError, DataError, FormatError
 from catena.registry import did_you_mean
 from catena.seq2seq.build import build_encoder_decoder
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.looks import Looks, draw, sketch
 from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
 from catena.tasks.translate.among import Candidates
 from catena.tasks.translate.batches import log_probs_of
@@ -30,7 +32,7 @@ from catena.tasks.translate.dataset import Pairs, Texts, check_pairs, has_pairs,
 from catena.tasks.translate.encoding import Coded, Encoding
 from catena.tasks.translate.exported import export_to
 from catena.tasks.translate.lexicon import load_candidates
-from catena.tasks.translate.picture import draw, sketch
+from catena.tasks.translate.picture import looks_of
 from catena.tasks.translate.scoring import likelihood_measure, likelihood_scores, measure_of, report_of
 from catena.tasks.translate.search import Looked, Member, Searcher
 from catena.tasks.translate.settings import LIKELIHOODS, TRANSLATIONS, TranslateConfig, TranslateData
@@ -69,6 +71,7 @@ class TranslatePredictor(Predictor):
             "layer",
             "head",
             "word",
+            "within",
         }
     )
     formats: ClassVar[tuple[str, ...]] = ("text", "tsv", "jsonl")
@@ -320,7 +323,7 @@ class TranslatePredictor(Predictor):
         return [
             f"a translator of kind {self.config.model.kind} over {self.config.tokenizer.kind}: {sizes}",
             f"{sum(p.numel() for p in model.parameters()):,} parameters",
-            f"the most frequent target tokens: {' '.join(vocabulary.tokens(frequent))}",
+            f"the most frequent target tokens: {' '.join(encoding.target.shown(vocabulary.tokens(frequent)))}",
         ]
 
     def format_for(self, asking: Asking) -> str:
@@ -338,7 +341,9 @@ class TranslatePredictor(Predictor):
             if prediction.asking.scores:
                 fields.append(score_cell(one.log_prob))
             if prediction.asking.alignment:
-                fields.append(" ".join(f"{a}|{b}" for a, b in prediction.links(one)))
+                source, target = self.encoding.source.tokeniser, self.encoding.target.tokeniser
+                links = ((source.shown(a), target.shown(b)) for a, b in prediction.links(one))
+                fields.append(" ".join(f"{a}|{b}" for a, b in links))
             lines.append("\t".join(fields))
         return "\n".join(lines)
 
@@ -353,26 +358,27 @@ class TranslatePredictor(Predictor):
         guessed = [GUESSED] if prediction.translations and not prediction.known else []
         return [*guessed, *[words] * sum(not one.finished for one in prediction.translations)]
 
-    def _drawn(self, item: str, asking: Asking) -> Translated:
-        from dataclasses import replace
-
+    def looks(self, item: str, asking: Asking = BEST) -> Looks:
+        """Where the model looks when it translates a text, by layer and head: from the translation to the text, or
+        within either (``asking.within``)."""
         found = self.predict([item], replace(asking, alignment=True, nbest=1))[0]
         if not found.translations:
             raise DataError(f"nothing is written for {item!r}, so there is nothing to draw")
-        if not found.translations[0].attention:
-            raise DataError(
-                f"a model of kind {self.config.model.kind!r} without attention looks at no word of its source: there "
-                f"is no alignment to draw"
-            )
-        return found
+        looks = looks_of(self.members[0], found, asking.within)
+        if not looks.layers:
+            kind = f"a model of kind {self.config.model.kind!r}"
+            if asking.within is not None:
+                raise DataError(f"{kind} has no attention within its {asking.within}: Transformers do")
+            raise DataError(f"{kind} without attention looks at no word of its source: there is no alignment to draw")
+        return looks
 
     def picture(self, item: str, asking: Asking = BEST) -> Picture:
         """A heat map: where the model looks in the source (columns) when it writes each token (rows)."""
-        return draw(self._drawn(item, asking), asking)
+        return draw(self.looks(item, asking), asking)
 
     def sketch(self, item: str, asking: Asking = BEST) -> str:
         """The same for a terminal."""
-        return sketch(self._drawn(item, asking), asking)
+        return sketch(self.looks(item, asking), asking)
 
 
 def _replaced(tokens: Sequence[str], source: Coded, attention: Sequence[np.ndarray]) -> list[str]:
