@@ -61,7 +61,7 @@ def learnt(recipes: Path, tmp_path_factory: pytest.TempPathFactory) -> ComposePr
     made = config(
         recipes,
         training=training,
-        model={"d_embedding": 24, "dropout_input": 0.0, "dropout_output": 0.0},
+        model={"d_embedding": 24, "dropout_input": 0.0, "dropout_source": 0.0, "dropout_output": 0.0},
         evaluation={"texts": 0},
         batches={"batch_size": 70},
     )
