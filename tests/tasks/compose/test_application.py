@@ -133,7 +133,9 @@ class TestLearnt:
     def test_predictions_are_written(self, learnt: ComposePredictor) -> None:
         composed = learnt.predict([TEA], Asking(nbest=3, scores=True))[0]
         assert len(composed.texts) == 3
-        assert list(composed.log_probs) == sorted(composed.log_probs, reverse=True)
+        lengths = [len(learnt.encoding.tokeniser.tokens(text)) + 1 for text in composed.texts]
+        ranked = [log_prob / n for log_prob, n in zip(composed.log_probs, lengths, strict=True)]
+        assert ranked == sorted(ranked, reverse=True)
         row = json.loads(learnt.write(composed, TEA, "jsonl"))
         assert row["goal"] == TEA.goal
         told = row["texts"][0]
