@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from catena import config as configs
+from catena.cli.draw import _of_texts
+from catena.tasks.point.application import PointApplication
+from catena.tasks.point.settings import PointConfig
+from catena.training.report import SilentReporter
 from tests.cli.conftest import Catena, matches
 
 
@@ -26,6 +31,26 @@ def test_wrong_usage(catena: Catena, files: Path, trained: Path, words: list[str
     said = catena("draw", *[places.get(word, word) for word in words])
     assert said.code == 2
     assert matches(said.sentence, sentence)
+
+
+def test_a_text_of_the_command_is_not_called_standard_input() -> None:
+    for said, meant in (
+        ("standard input:2 has 3 fields", "text 2 has 3 fields"),
+        ("line 2 of standard input has 3 fields", "text 2 has 3 fields"),
+        ("the first line of standard input has", "the first text has"),
+    ):
+        assert _of_texts(said) == meant
+
+
+def test_what_is_wrong_with_a_text_names_the_text(catena: Catena, tmp_path: Path) -> None:
+    made = {"d": 8, "encoder": {"d": 8}, "decoder": {"d": 8}}
+    data = {"problem": "sort", "size": 3, "n_train": 8, "n_dev": 4, "n_test": 4}
+    training = {"max_steps": 1, "optimizer": "adam"}
+    config = configs.parse(PointConfig, {"data": data, "model": made, "training": training})
+    PointApplication().train(config, tmp_path / "run", SilentReporter())
+    said = catena("draw", tmp_path / "run", "1 2 3", "1 x 3")
+    assert said.code == 1
+    assert said.sentence.startswith("text 2 ")
 
 
 def test_the_name_of_a_file_is_not_drawn(catena: Catena, files: Path, trained: Path) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from catena.cli.evaluate import check_search
+from catena.cli.usage import UsageError
 from catena.data.readers.tsv_label import read
+from catena.tasks.application import Asking
 from tests.cli.conftest import Catena, matches
 
 
@@ -24,6 +27,17 @@ def test_scores_are_those_of_the_predictions(catena: Catena, files: Path, traine
     found = json.loads(catena("evaluate", trained, files / "dev.tsv", "--format", "json").out)
     assert found["scores"]["accuracy"] == pytest.approx(accuracy)
     assert found["signatures"]["macro_f1"] == f"f1|average:macro|n={len(right)}"
+
+
+def test_flags_of_the_search_that_a_model_has_no_use_for() -> None:
+    class Writer:
+        asks = frozenset({"nbest", "scores", "max_length"})
+        task_name = "a model of the task converse"
+
+    sentence = "a model of the task converse is not evaluated with --beam-size, but --max-length: leave it out"
+    with pytest.raises(UsageError, match=sentence):
+        check_search(Writer(), Asking(beam_size=2))  # type: ignore[arg-type]
+    check_search(Writer(), Asking(max_length=2))  # type: ignore[arg-type]
 
 
 def test_any_part_of_a_run_can_be_scored(catena: Catena, files: Path, trained: Path) -> None:

@@ -170,5 +170,31 @@ def test_a_closed_pipe_is_no_error(trained: Path, files: Path, tmp_path: Path) -
         assert process.wait(60) == 0
 
 
+def test_a_training_goes_on_where_both_its_outputs_are_closed(files: Path, tmp_path: Path) -> None:
+    train = [sys.executable, "-m", "catena", "train", str(files / "train.tsv"), "--model", "loglinear"]
+    command = [*train, "--max-epochs", "2", "-o", str(tmp_path / "run")]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 0
+    assert (tmp_path / "run" / "best").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["evaluate", "RUN", "FILE", "--json"], "there is no flag --json: did you mean --format json?"),
+        (["predict", "RUN", "FILE", "--json"], "there is no flag --json: did you mean --format jsonl?"),
+        (["score", "RUN", "FILE", "--jsonl"], "there is no flag --jsonl: did you mean --format jsonl?"),
+        (["embed", "convert", "FILE", "--json"], "there is no flag --json: see 'catena embed convert --help'"),
+        (["inspect", "RUN", "--nonsense"], "there is no flag --nonsense: see 'catena inspect --help'"),
+    ],
+)
+def test_json_is_a_format_in_every_verb_that_has_it(catena: Catena, words: list[str], sentence: str) -> None:
+    said = catena(*words)
+    assert (said.code, said.sentence) == (2, sentence)
+
+
 def test_python_m_catena_gives_its_exit_code() -> None:
     assert in_process_of_its_own("nonsense").returncode == 2

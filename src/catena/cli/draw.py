@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from catena.cli.predict import is_file, standard_input
 from catena.cli.reading import ReadingFlags
 from catena.cli.usage import UsageError
 from catena.cli.writing import check_writable
+from catena.errors import CatenaError
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class DrawFlags(AskingFlags, ReadingFlags, Machine):
     """Of an attention of several heads: this one alone, the first is 1; the mean of all if not set."""
     word: Annotated[str | None, arg("WORD")] = None
     """Draw this word of the answer alone, in every layer and head."""
-    within: Literal["source", "target"] | None = None
+    within: Annotated[Literal["source", "target"] | None, arg("source|target")] = None
     """Of a Transformer: how the words of the text (source) or of the answer (target) look at each other, and not those
     of the answer at the text; --word is then one of these."""
 
@@ -74,5 +76,21 @@ def run(argv: Sequence[str]) -> int:
 def _items(model: Any, flags: DrawFlags) -> Iterator[Any]:
     if flags.file is not None:
         return model.read_inputs(flags.file, flags.reading())
-    lines = iter(flags.texts) if flags.texts else standard_input(flags.encoding or "utf-8")
-    return model.items_of_lines(lines)
+    if not flags.texts:
+        return model.items_of_lines(standard_input(flags.encoding or "utf-8"))
+    try:
+        return iter(list(model.items_of_lines(iter(flags.texts))))
+    except CatenaError as error:
+        raise type(error)(_of_texts(str(error))) from None
+
+
+def _of_texts(said: str) -> str:
+    """A complaint about lines of standard input, which tasks read texts as, in words that fit texts of a command."""
+    for written, meant in (
+        (r"standard input:(\d+)", r"text \1"),
+        (r"[Ll]ine (\d+) of standard input", r"text \1"),
+        ("the first line of standard input", "the first text"),
+        ("standard input", "the text"),
+    ):
+        said = re.sub(written, meant, said)
+    return said

@@ -7,13 +7,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from catena.cli.flags import Machine, arg, at_least, parse_flags
 from catena.cli.reading import AnswerFlags, check_target
+from catena.cli.usage import UsageError
 from catena.cli.weights import WeightFlags
+
+if TYPE_CHECKING:
+    from catena.tasks.application import Asking, Predictor
+
+SEARCH = ("beam_size", "length_penalty", "max_length")
+"""What of the search can be asked for by flags."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,15 @@ class EvaluateFlags(AnswerFlags, WeightFlags, Machine):
         at_least("--max-length", self.max_length, 1)
 
 
+def check_search(model: Predictor, asking: Asking) -> None:
+    """Refuse a flag of the search that a model which does search has no use for, and tell those that it has."""
+    known = [f"--{name.replace('_', '-')}" for name in SEARCH if name in model.asks]
+    for name in SEARCH:
+        if name in asking.beyond() - model.asks and known:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{model.task_name} is not evaluated with {flag}, but {' and '.join(known)}: leave it out")
+
+
 def run(argv: Sequence[str]) -> int:
     usage, about = "catena evaluate RUN FILE", "Score a trained model on data with the right answers."
     flags = parse_flags(EvaluateFlags, argv, usage, about)
@@ -49,7 +65,9 @@ def run(argv: Sequence[str]) -> int:
     from catena.tasks.application import Asking
 
     asking = Asking(beam_size=flags.beam_size, length_penalty=flags.length_penalty, max_length=flags.max_length)
-    model = open_together(flags.run, flags.ensemble, flags).searching(asking)
+    model = open_together(flags.run, flags.ensemble, flags)
+    check_search(model, asking)
+    model = model.searching(asking)
     report = model.evaluate(flags.file, check_target(model, flags.reading()))
     if flags.format == "json":
         sys.stdout.write(json.dumps({"scores": report.scores, "signatures": report.signatures}) + "\n")

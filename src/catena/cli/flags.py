@@ -96,7 +96,7 @@ def parse_flags(
         config: the config whose keys are flags too, for the help and for the nearest names.
         data: the values that those flags were put over.
     """
-    prog = " ".join(word for word in usage.split() if word.islower() and word.isalpha())
+    prog = " ".join(word for word in usage.split(" or ")[0].split() if word.islower() and word.isalpha())
     if "--help" in words or "-h" in words:
         with contextlib.suppress(SystemExit):
             tyro.cli(flags, args=["--help"], prog=prog, description=description, config=_STYLE)
@@ -174,12 +174,20 @@ def _check_names(
         if name not in own:
             same = _spelled_out(config, name) if config else []
             near = [f"--{n.replace('_', '-')}" for n in (same or nearest(name, names))[:3]]
+            if name in ("json", "jsonl") and not same and "format" in own:
+                near = [f"--format {form}" for form in (name, "json", "jsonl") if form in _forms(flags)][:1] or near
             hint = f"did you mean {' or '.join(near)}?" if near else f"see '{prog} --help'"
             problems.append(f"there is no flag {word.partition('=')[0]}: {hint}")
         elif name in switches and "=" in word:
             problems.append(f"--{name} is a switch and takes no value: leave {word[word.index('=') :]} out")
     if problems:
         raise UsageError("; ".join(problems))
+
+
+def _forms(flags: type) -> tuple[str, ...]:
+    """The values that a verb's --format may have; those of every task where the flag takes any name."""
+    parts = typing.get_args(typing.get_type_hints(flags)["format"])
+    return ("jsonl",) if str in parts else tuple(map(str, parts))
 
 
 def _sentence(said: str, usage: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -186,4 +187,6 @@ def say(line: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.stderr.write("standard output is closed; the training goes on, and writes to the run's log.txt\n")
+        with contextlib.suppress(BrokenPipeError):  # both may go into one pipe
+            sys.stderr.write("standard output is closed; the training goes on, and writes to the run's log.txt\n")
+            sys.stderr.flush()

@@ -102,6 +102,7 @@ def test_the_sorter_sorts_and_answers_questions(sorter: PointPredictor, tmp_path
     row = json.loads(sorter.write(answer, answer.item, "jsonl"))
     assert row["points"] == [[3.0], [12.0], [7.0], [19.0]]
     assert row["answers"][0]["positions"] == [0, 2, 1, 3]
+    assert [one["finished"] for one in row["answers"]] == [True] * 3
     blank_is_answered_by_nothing(sorter, "answers")
     assert sorter.sketch("3 12 7 19") == "3  12  7  19\n3  7  12  19"
     assert "<svg" in sorter.picture("3 12 7 19").svg
@@ -111,6 +112,14 @@ def test_the_sorter_sorts_and_answers_questions(sorter: PointPredictor, tmp_path
     found = sorter.answers(file, "position_error")
     assert found.measure(found.right, found.given) == 0.0
     assert [a.positions for a in sorter.predict_stream(iter(["3 12 7 19"]))] == [((0, 2, 1, 3),)]
+
+
+def test_answers_that_were_cut_are_marked(sorter: PointPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catena.tasks.point.scoring.most_steps", lambda rule, s, longest: 2)
+    (answer,) = sorter.predict(["3 12 7 19"])
+    assert not json.loads(sorter.write(answer, answer.item, "jsonl"))["answers"][0]["finished"]
+    (remark,) = sorter.remarks(answer)
+    assert remark.format(n=1, s="", was="was").startswith("1 answer had no end within as many steps")
 
 
 def test_what_cannot_be_answered_is_said(sorter: PointPredictor, tmp_path: Path) -> None:

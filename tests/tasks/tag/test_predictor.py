@@ -183,6 +183,10 @@ def test_columns_are_given_back_with_the_tag_behind_them(tagger: TagPredictor, t
     lines = tagger.write(several, items[0], "conll").splitlines()
     assert lines[0] == "# answer = 1"
     assert "# answer = 2" in lines
+    (scored,) = tagger.predict(items[:1], Asking(scores=True))
+    first, *rest = tagger.write(scored, items[0], "conll").splitlines()
+    assert first == f"# log_prob = {scored.log_prob:.6f}"
+    assert rest == blocks[0].splitlines(), "nothing else changes"
 
 
 def test_conllu_stays_conllu_with_the_column_filled_in(pos_tagger: TagPredictor, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from catena.draw.picture import Picture
 
 BLOCK = 1024
+CUT = "{n} answer{s} had no end within as many steps as the longest answer of training takes, and {was} cut"
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class PointAnswer:
     item: Item
     positions: tuple[tuple[int, ...], ...]
     log_probs: tuple[float, ...]
+    finished: tuple[bool, ...] = ()
+    """Of each answer whether it came to its end, or was cut off at the most steps that are allowed."""
     asking: Asking = BEST
 
     def __str__(self) -> str:
@@ -68,7 +71,8 @@ class PointPredictor(Predictor):
         for item in read:
             listed = next(found) if item.things else []
             positions = tuple(positions_of(hypothesis) for hypothesis in listed)
-            answers.append(PointAnswer(item, positions, tuple(h.log_prob for h in listed), asking))
+            scores, ended = tuple(h.log_prob for h in listed), tuple(h.finished for h in listed)
+            answers.append(PointAnswer(item, positions, scores, ended, asking))
         return answers
 
     def predict_stream(self, items: Iterable[Any], asking: Asking = BEST) -> Iterator[PointAnswer]:
@@ -124,15 +128,20 @@ class PointPredictor(Predictor):
     def write(self, prediction: PointAnswer, item: Item, format: str) -> str:
         if format == "text":
             return str(prediction)
-        rows = list(zip(prediction.positions, prediction.log_probs, strict=True)) or [((), NOT_KNOWN)]
+        rows = list(zip(prediction.positions, prediction.log_probs, prediction.finished, strict=True))
+        rows = rows or [((), NOT_KNOWN, True)]
         if format == "jsonl":
-            listed = [{"positions": list(p), "log_prob": score_value(s)} for p, s in rows]
+            listed = [{"positions": list(p), "log_prob": score_value(s), "finished": end} for p, s, end in rows]
             return json.dumps({item.kind: item.things, "answers": listed}, ensure_ascii=False)
         lines = []
-        for positions, score in rows:
+        for positions, score, _ in rows:
             fields = [item.text(), " ".join(map(str, positions))]
             lines.append("\t".join([*fields, score_cell(score)] if prediction.asking.scores else fields))
         return "\n".join(lines)
+
+    def remarks(self, prediction: PointAnswer) -> list[str]:
+        """That answers were cut."""
+        return [CUT] * sum(not end for end in prediction.finished)
 
     def picture(self, item: Any, asking: Asking = BEST) -> Picture:
         """Points in the plane with the way or the triangles; other things with their order below them."""

@@ -108,11 +108,13 @@ def as_columns(prediction: TagPrediction, item: Any, column: str) -> str:
     """
     example = item.example if isinstance(item, Tagged) else None
     if not prediction.answers or not prediction.words:
-        return _block(prediction.words, prediction.tags, prediction.probabilities, example, column, ())
+        asked = prediction.asking.scores and prediction.words
+        comments = (f"# log_prob = {_number(prediction.log_prob)}",) if asked else ()
+        return _block(prediction.words, prediction.tags, prediction.probabilities, example, column, comments)
     blocks = []
     for rank, answer in enumerate(prediction.answers, start=1):
-        comments = (f"# answer = {rank}", f"# log_prob = {_number(answer.log_prob)}")
-        blocks.append(_block(prediction.words, answer.tags, answer.probabilities, example, column, comments))
+        told = (f"# answer = {rank}", f"# log_prob = {_number(answer.log_prob)}")
+        blocks.append(_block(prediction.words, answer.tags, answer.probabilities, example, column, told))
     return "\n".join(blocks)
 
 

@@ -148,6 +148,14 @@ def test_counts_of_parses_and_empty_lines(written: Path, capsys: pytest.CaptureF
     row = json.loads(model.write(nothing, "man the sees", "jsonl"))
     assert (row["parses"], row["tree"]) == (0, "(NOPARSE (N man) (D the) (V sees))")
     assert "note: " in model.write(nothing, "man the sees", "tree")
+    for asking in (Asking(scores=True), Asking(nbest=2)):
+        (empty,) = model.predict([""], asking)
+        assert json.loads(model.write(empty, "", "jsonl"))["log_probability"] is None
+        assert model.write(empty, "", "brackets") == ""
+    (nothing,) = model.predict(["man the sees"], Asking(scores=True))
+    assert json.loads(model.write(nothing, "man the sees", "jsonl"))["log_probability"] is None
+    assert model.write(nothing, "man the sees", "brackets").startswith("\t(NOPARSE "), "a column without a score"
+    assert "log_probability" not in row
 
 
 def test_brackets_in_a_text_are_escaped(scored: Path) -> None:

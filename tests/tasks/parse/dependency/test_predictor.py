@@ -97,7 +97,11 @@ def test_a_text_without_words_has_an_empty_parse(predictor: DependencyPredictor)
     assert predictor.write(empty, "", "conllu") == ""
     for items in ([""], ["", "we see"]):
         found = predictor.predict(items, Asking(scores=True))[0]
-        assert json.loads(predictor.write(found, "", "jsonl")) == {"words": [], "heads": [], "relations": []}
+        row = {"words": [], "heads": [], "relations": [], "probability": None, "log_probability": None}
+        assert json.loads(predictor.write(found, "", "jsonl")) == row
+        drawn = predictor.predict(items, Asking(samples=2))[0]
+        assert "samples" in json.loads(predictor.write(drawn, "", "jsonl"))
+    assert "probability" not in json.loads(predictor.write(predictor.predict([""])[0], "", "jsonl"))
     assert full.heads == (2, 0)
     assert predictor.predict([""], Asking(nbest=2))[0].heads == ()
     with pytest.raises(DataError, match="no tree to draw"):

@@ -10,7 +10,9 @@ from typing import Any
 from catena.data.examples import Tree
 from catena.data.readers.brackets import to_text
 from catena.draw.terminal.tree import tree_text
-from catena.tasks.parse.constituency.trees import relabelled
+from catena.tasks.application import Asking
+from catena.tasks.parse.constituency.trees import flat, relabelled
+from catena.tasks.written import score_cell, score_value
 
 Confidence = dict[tuple[str, int, int], float]
 """The probability of each bracket ``(label, first, end)``, and of tags: those are over one word."""
@@ -64,6 +66,16 @@ class Parsed:
         return to_text(self.tree)
 
 
+def nothing(asking: Asking) -> Parsed:
+    """What is said of a sentence without a word."""
+    return Parsed((), (Answer(flat((), ())),), note="the sentence has no words", scored=has_scores(asking))
+
+
+def has_scores(asking: Asking) -> bool:
+    """Whether answers to what is asked have a log-probability each."""
+    return asking.scores or asking.nbest > 1 or asking.samples > 0
+
+
 FORMATS = ("brackets", "tree", "jsonl")
 
 
@@ -100,16 +112,15 @@ def shown(parsed: Parsed, tree: Tree, between: str) -> Tree:
 
 
 def _prefix(parsed: Parsed, answer: Answer, behind: str) -> str:
-    if not parsed.scored or answer.log_probability is None:
-        return ""
-    return f"{answer.log_probability:.4f}{behind}"
+    score = score_cell(answer.log_probability)
+    return f"{score}{behind}" if parsed.scored and (score or behind == "\t") else ""
 
 
 def _row(parsed: Parsed) -> dict[str, Any]:
     best = parsed.answers[0]
-    row: dict[str, Any] = {"words": list(parsed.words), **_answer(best)}
+    row: dict[str, Any] = {"words": list(parsed.words), **_answer(best, parsed.scored)}
     if len(parsed.answers) > 1:
-        row["trees"] = [_answer(answer) for answer in parsed.answers]
+        row["trees"] = [_answer(answer, parsed.scored) for answer in parsed.answers]
     if parsed.brackets is not None and parsed.tags is not None:
         found = sorted(parsed.brackets.items(), key=lambda item: (item[0][1], -item[0][2], -item[1]))
         row["brackets"] = [
@@ -126,10 +137,11 @@ def _row(parsed: Parsed) -> dict[str, Any]:
     return row
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: Answer, scored: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"tree": to_text(answer.tree) if answer.tree.children else None}
-    if answer.log_probability is not None and math.isfinite(answer.log_probability):
-        row["log_probability"] = round(answer.log_probability, 6)
+    score = score_value(answer.log_probability)
+    if score is not None or scored:
+        row["log_probability"] = score
     if answer.meaning is not None:
         row["meaning"] = answer.meaning
     return row

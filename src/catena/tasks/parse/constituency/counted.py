@@ -25,7 +25,7 @@ from catena.randomness import Randomness
 from catena.registry import nearest
 from catena.tasks.application import Asking, Trained
 from catena.tasks.fitted import Fitted, Fitting
-from catena.tasks.parse.constituency.answers import Answer, Parsed
+from catena.tasks.parse.constituency.answers import Answer, Parsed, has_scores, nothing
 from catena.tasks.parse.constituency.charts import ChartParser, Expectation, Fixed, Words, most_likely_tags, too_long
 from catena.tasks.parse.constituency.dataset import Treebank
 from catena.tasks.parse.constituency.scoring import scores_of
@@ -57,19 +57,19 @@ class CountedParser(ABC):
     def parsed(self, words: Words, asking: Asking, given: Fixed, rng: np.random.Generator) -> Parsed:
         """All that is asked of one sentence."""
         if not words:
-            return Parsed((), (Answer(flat((), ())),), note="the sentence has no words")
+            return nothing(asking)
         note = too_long(words, self.settings.longest)
         if note is not None:
-            return self._not_parsed(words, note)
+            return self._not_parsed(words, note, asking)
         try:
             found = self._asked(words, asking, given, rng)
         except LimitError as error:
-            return self._not_parsed(words, str(error))
-        return found or self._not_parsed(words, self._why_not(words, given))
+            return self._not_parsed(words, str(error), asking)
+        return found or self._not_parsed(words, self._why_not(words, given), asking)
 
     def _asked(self, words: Words, asking: Asking, given: Fixed, rng: np.random.Generator) -> Parsed | None:
         charts = self.charts
-        whole = asking.samples > 0 or asking.nbest > 1 or asking.scores  # trees of the grammar, with probabilities
+        whole = has_scores(asking)  # trees of the grammar, with probabilities
         likely = not whole and self.settings.by_recall
         expectation = charts.expected(words, given) if likely or asking.confidence else None
         if likely:
@@ -109,8 +109,9 @@ class CountedParser(ABC):
     def _count(self, words: Words) -> int | None:
         return None
 
-    def _not_parsed(self, words: Words, note: str) -> Parsed:
-        return Parsed(words, (Answer(flat(words, most_likely_tags(self.charts, words))),), parses=self._none, note=note)
+    def _not_parsed(self, words: Words, note: str, asking: Asking) -> Parsed:
+        answer = Answer(flat(words, most_likely_tags(self.charts, words)))
+        return Parsed(words, (answer,), parses=self._none, note=note, scored=asking.scores)
 
     _none: int | None = None
 

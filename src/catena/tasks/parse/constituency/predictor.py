@@ -27,7 +27,7 @@ from catena.errors import DataError
 from catena.metrics.brackets import bracket_measure
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
 from catena.tasks.parse.constituency import counted
-from catena.tasks.parse.constituency.answers import FORMATS, Answer, Parsed, shown, written
+from catena.tasks.parse.constituency.answers import FORMATS, Parsed, nothing, shown, written
 from catena.tasks.parse.constituency.constraints import Given, check_given, read_given
 from catena.tasks.parse.constituency.counted import CONFIG, TOKENISER, CountedParser, PcfgParser
 from catena.tasks.parse.constituency.dataset import read_trees
@@ -40,7 +40,7 @@ from catena.tasks.parse.constituency.settings import METRICS, SequenceTreeModel,
 from catena.tasks.parse.constituency.span_decode import Names
 from catena.tasks.parse.constituency.span_model import SpanParser, build_span_parser
 from catena.tasks.parse.constituency.span_task import load_names, parse_all
-from catena.tasks.parse.constituency.trees import bracketing, cleaned, flat
+from catena.tasks.parse.constituency.trees import bracketing, cleaned
 from catena.tasks.parse.predictor import ParsePredictor
 from catena.tasks.parse.settings import ParseConfig
 from catena.tasks.words.encoding import WordEncoding
@@ -119,8 +119,8 @@ class TreePredictor(ParsePredictor):
         real = [i for i, words in enumerate(sentences) if words]
         some = None if constraints is None else [constraints[i] for i in real]
         answered = dict(zip(real, self.answer([sentences[i] for i in real], asking, some), strict=True))
-        nothing = Parsed((), (Answer(flat((), ())),), note="the sentence has no words")
-        return [answered.get(i, nothing) for i in range(len(items))]
+        empty = nothing(asking)
+        return [answered.get(i, empty) for i in range(len(items))]
 
     def write(self, prediction: Any, item: Any, format: str) -> str:
         return written(prediction, format)

@@ -139,8 +139,9 @@ class DependencyPredictor(ParsePredictor):
         asking: Asking,
         generator: torch.Generator,
     ) -> list[Prediction]:
+        drawn, scored = asking.samples > 0, bool(asking.beyond() - {"constraint"})
         if batch.longest == 0:
-            return [Prediction(sentence, ()) for sentence in sentences]
+            return [Prediction(sentence, (), drawn, scored) for sentence in sentences]
         allowed = None if constraints is None else allowed_of(sentences, constraints, self.names)
         decoder = Decoder(self.settings, self.parser(batch), self.names, allowed)
         found = []
@@ -152,7 +153,7 @@ class DependencyPredictor(ParsePredictor):
                     f"{' with one root' if self.settings.single_root else ''}): take some of it back"
                 )
             parses = parses if sentences[i].words else []  # no words are no sure tree
-            found.append(Prediction(sentences[i], tuple(parses), drawn=asking.samples > 0))
+            found.append(Prediction(sentences[i], tuple(parses), drawn, scored))
         return found
 
     def write(self, prediction: Any, item: Any, format: str) -> str:

@@ -19,6 +19,7 @@ class Prediction:
     sentence: ConlluSentence
     parses: tuple[Parse, ...]
     drawn: bool = False
+    scored: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -90,8 +91,8 @@ def _rows(sentence: ConlluSentence, parse: Parse) -> Iterator[ConlluRow]:
 
 def to_json(prediction: Prediction) -> str:
     """One line: the words, and of the first parse or of all that were asked for, heads and relations; of a sentence
-    without words, an empty one without a probability."""
-    parses = [_as_dict(parse) for parse in prediction.parses or (prediction.best,)]
+    without words, an empty one whose probability is null, if it was asked for."""
+    parses = [_as_dict(parse, prediction.scored) for parse in prediction.parses or (prediction.best,)]
     row: dict[str, object] = {"words": list(prediction.words)}
     if len(parses) == 1 and not prediction.drawn:
         row.update(parses[0])
@@ -100,11 +101,13 @@ def to_json(prediction: Prediction) -> str:
     return json.dumps(row, ensure_ascii=False)
 
 
-def _as_dict(parse: Parse) -> dict[str, object]:
+def _as_dict(parse: Parse, scored: bool) -> dict[str, object]:
     found: dict[str, object] = {"heads": list(parse.heads), "relations": list(parse.relations)}
     if parse.log_prob is not None:
         found["probability"] = math.exp(parse.log_prob)
         found["log_probability"] = parse.log_prob
+    elif scored:
+        found["probability"] = found["log_probability"] = None
     if parse.confidence is not None:
         found["confidence"] = [round(p, 6) for p in parse.confidence]
     return found
