@@ -17,6 +17,7 @@ from catena.data.settings import WordTokens
 from catena.data.tokenise import build_tokeniser
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.decoding.settings import BeamSettings, GreedySettings, SampleSettings
+from catena.errors import DataError
 from catena.randomness import Randomness
 from catena.tasks.application import Asking
 from catena.tasks.converse.application import ConverseApplication
@@ -162,6 +163,31 @@ def test_unknown_words_of_the_context_are_copied(tmp_path: Path) -> None:
     model = ConverseApplication().load(tmp_path / "run", "cpu")
     assert isinstance(model, WritingPredictor)
     assert str(model.predict(["my name is wumpelfitz"])[0]) == "hello wumpelfitz"
+    looks = model.looks("my name is wumpelfitz")
+    assert looks.rows == ("hello", "wumpelfitz", "</s>")
+    assert looks.columns == ("<you>", "my", "name", "is", "wumpelfitz", "</s>", "<me>")
+    (weights,) = looks.layers
+    assert looks.columns[int(weights[0, 1].argmax())] == "wumpelfitz"
+    assert "wumpelfitz" in model.picture("my name is wumpelfitz", Asking(word="wumpelfitz")).svg
+
+
+def test_what_looks_nowhere_is_not_drawn(tmp_path: Path) -> None:
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        ("generative", {}, "a model of kind 'generative' reads its context as a beginning"),
+        ("seq2seq", {"network": {"d": 8, "d_embedding": 4, "attention": "none"}}, "has no attention to its context"),
+    ]
+    for kind, model, problem in cases:
+        task = made(tmp_path, kind, **model)
+        with pytest.raises(DataError, match=problem):
+            WritingPredictor(task.config, task.scribe).sketch("the cat")
+    with pytest.raises(DataError, match="nothing is written to ' '"):
+        WritingPredictor(task.config, task.scribe).sketch(" ")
+    network = {"kind": "transformer", "d": 8, "n_heads": 2, "d_feed": 8, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    task = made(tmp_path, "seq2seq", network=network)
+    predictor = WritingPredictor(task.config, task.scribe)
+    for asking in (Asking(within="source"), Asking(within="target")):
+        looks = predictor.looks("the cat", asking)
+        assert [weights.shape[1:] for weights in looks.layers] == [(len(looks.rows), len(looks.columns))]
 
 
 def test_searches_give_as_many_as_are_asked_for(tmp_path: Path) -> None:

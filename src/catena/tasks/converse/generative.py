@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,27 +12,24 @@ from torch import nn
 
 from catena.checkpoint import CONFIG, Checkpoint
 from catena.config import to_toml
-from catena.data.batches import BatchPlan, pad
+from catena.data.batches import BatchPlan
 from catena.data.dialogue import Exchange
-from catena.data.settings import BatchSettings
-from catena.data.vocabulary import PAD, UNK
-from catena.decoding.build import prepared, search
+from catena.data.vocabulary import PAD
 from catena.decoding.settings import GreedySettings, RankingSettings, SampleSettings, SearchLimits
-from catena.decoding.without import Without
-from catena.lm.base import LanguageModel
+from catena.errors import DataError
 from catena.lm.neural_build import build_neural
-from catena.metrics.diversity import distinct
 from catena.metrics.measure import signature
 from catena.randomness import Randomness
 from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.sides import Sides
-from catena.tasks.application import AS_TRAINED, Asking, Reading, Report
-from catena.tasks.converse.dataset import Dataset, pairs_of
+from catena.tasks.application import AS_TRAINED, BEST, Asking, Reading, Report
+from catena.tasks.converse.dataset import Dataset
 from catena.tasks.converse.encoding import learn_tokeniser, learn_vocabulary, texts_of, word_vectors
 from catena.tasks.converse.index import Found
-from catena.tasks.converse.predictor import ASKED, ConversePredictor, Reply
-from catena.tasks.converse.questions import Question, questions_of, scores_of
-from catena.tasks.converse.rankers import Ranker, words_of
+from catena.tasks.converse.picture import looks_of
+from catena.tasks.converse.predictor import ConversePredictor, Reply
+from catena.tasks.converse.questions import questions_of, scores_of
+from catena.tasks.converse.scribe import NGRAMS, Scribe
 from catena.tasks.converse.settings import (
     WHAT_NEXT,
     WRITING,
@@ -45,127 +40,19 @@ from catena.tasks.converse.settings import (
 from catena.tasks.converse.writing import (
     MARKS,
     Author,
-    Context,
     DialogueAuthor,
     Seq2seqAuthor,
     WritingBatch,
     WritingEncoding,
     load_writing_encoding,
 )
+from catena.tasks.looks import Looks, draw, sketch
 from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
 from catena.training.task import EpochPlan, Evaluation, LossOutput
 
-NGRAMS = "ngrams.bin"
-SILENCE = Exchange((), (), ASKED)
-"""A context in which nothing was said."""
-
-
-class Scribe(Ranker):
-    """An author with its encoding: scores responses and writes them. ``ngram`` is what the author is compared with.
-
-    As a ranker it prefers responses that are more likely after the context than without any, for each of their tokens:
-    otherwise common ones would win everywhere (Li et al. 2016, section 3).
-    """
-
-    def __init__(
-        self,
-        author: Author,
-        encoding: WritingEncoding,
-        ngram: LanguageModel[Any],
-        device: torch.device,
-        at_once: int,
-    ) -> None:
-        self.author, self.encoding, self.ngram, self.device, self.at_once = author, encoding, ngram, device, at_once
-
-    # --- scoring ------------------------------------------------------------------------------------------------------
-
-    @torch.no_grad()
-    def log_probs(self, pairs: Sequence[tuple[Exchange, str]]) -> list[np.ndarray]:
-        """log p of each token of responses, the end among them, after their contexts."""
-        contexts = [self.encoding.context(exchange) for exchange, _ in pairs]
-        responses = [self.response(text, context) for (_, text), context in zip(pairs, contexts, strict=True)]
-        found: list[np.ndarray] = [np.zeros(0)] * len(pairs)
-        training = self.author.network.training
-        self.author.network.eval()
-        sizes = np.array([len(c) + len(r) for c, r in zip(contexts, responses, strict=True)], np.int64)
-        for rows in BatchPlan.by_length(sizes, BatchSettings(batch_size=self.at_once)):
-            own = [responses[int(row)] for row in rows]
-            batch = WritingBatch.of([contexts[int(row)] for row in rows], own, self.device)
-            flat = self.author.log_probs(batch).double().cpu().numpy()
-            ends = np.cumsum([0, *(len(ids) for ids in own)])
-            for row, (low, high) in zip(rows, pairwise(ends.tolist()), strict=True):
-                found[int(row)] = flat[low:high]
-        self.author.network.train(training)
-        return found
-
-    def response(self, text: str, context: Context) -> np.ndarray:
-        """The ids of a response, those of words that can only be copied among them if the author copies."""
-        return self.encoding.response(text, context.new if self.author.copies else ())
-
-    def ngram_log_probs(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """The same by n-grams, without a context."""
-        responses = [self.encoding.response(text) for text in texts]
-        found = []
-        for low in range(0, len(responses), self.at_once):
-            part = responses[low : low + self.at_once]
-            ids, lengths = pad(part, PAD)
-            rows = self.ngram.token_log_probs(ids, lengths).double().numpy()
-            found += [row[: len(own)] for row, own in zip(rows, part, strict=True)]
-        return found
-
-    def scores(self, questions: Sequence[Question]) -> list[np.ndarray]:
-        pairs = [(question.exchange, text) for question in questions for text in question.candidates]
-        after = self.log_probs(pairs)
-        texts = list(dict.fromkeys(text for _, text in pairs))
-        alone = dict(zip(texts, self.log_probs([(SILENCE, text) for text in texts]), strict=True))
-        gains = iter([float((own - alone[text]).mean()) for own, (_, text) in zip(after, pairs, strict=True)])
-        return [np.array([next(gains) for _ in question.candidates]) for question in questions]
-
-    def knows(self, exchange: Exchange) -> bool:
-        tokens = [token for turn in exchange.context for token in self.encoding.tokeniser.tokens(turn)]
-        return self.author.copies or any(id != UNK for id in self.encoding.vocabulary.ids(words_of(tokens)))
-
-    def perplexities(self, part: Sequence[Exchange]) -> tuple[dict[str, float], int]:
-        """Perplexity on the right responses of a part, that of the n-grams on the same, and their tokens."""
-        pairs = list(pairs_of(part))
-        own = np.concatenate(self.log_probs(pairs))
-        other = np.concatenate(self.ngram_log_probs([text for _, text in pairs]))
-        nats, theirs = -float(own.mean()), -float(other.mean())
-        scores = {"perplexity": math.exp(min(nats, 700)), "nats_per_token": nats}
-        return {**scores, "ngram_perplexity": math.exp(min(theirs, 700))}, len(own)
-
-    # --- writing ------------------------------------------------------------------------------------------------------
-
-    @torch.no_grad()
-    def write(
-        self, contexts: Sequence[Exchange], settings: SearchLimits, generator: torch.Generator
-    ) -> list[list[Found]]:
-        """Responses to contexts by a search, with their log-probabilities; unknown words are never written."""
-        found: list[list[Found]] = []
-        self.author.network.eval()
-        for low in range(0, len(contexts), self.at_once):
-            read = [self.encoding.context(one) for one in contexts[low : low + self.at_once]]
-            stepper, state = self.author.begun(WritingBatch.asked(read, self.device))
-            searched = search(settings, prepared(settings, Without(stepper, [UNK])), state, generator)
-            found += [
-                [Found(self.encoding.text(h.ids, one.new), h.log_prob, h.finished) for h in row]
-                for one, row in zip(read, searched, strict=True)
-            ]
-        return found
-
-    def diversity(self, contexts: Sequence[Exchange], settings: SearchLimits) -> dict[str, float]:
-        """distinct-1 and distinct-2 of one response to each context."""
-        if not contexts:
-            return {}
-        generator = Randomness(0).torch("written")
-        texts = [row[0].text if row else "" for row in self.write(contexts, settings, generator)]
-        tokens = [self.encoding.tokeniser.tokens(text) for text in texts]
-        return {f"distinct_{n}": distinct(tokens, n) for n in (1, 2)}
-
-    def save(self, folder: Path) -> None:
-        self.encoding.save(folder)
-        self.ngram.save(folder / NGRAMS)  # type: ignore[attr-defined]
+if TYPE_CHECKING:
+    from catena.draw.picture import Picture
 
 
 class WritingTask(TestedTask):
@@ -310,7 +197,7 @@ class WritingPredictor(ConversePredictor):
     def networks(self) -> list[torch.nn.Module]:
         return [self.scribe.author.network]
 
-    asks: ClassVar[frozenset[str]] = ConversePredictor.asks | {"max_length"}
+    asks: ClassVar[frozenset[str]] = ConversePredictor.asks | {"max_length", "layer", "head", "word", "within"}
 
     def reply(self, contexts: Sequence[Exchange], asking: Asking) -> list[tuple[Found, ...]]:
         generator = Randomness(asking.seed).torch("reply")
@@ -353,6 +240,32 @@ class WritingPredictor(ConversePredictor):
         signed |= {name: signature(name, len(shown)) for name in scores if name.startswith("distinct")}
         lines = [f"{name} {value:.4f}   {signed[name]}" for name, value in scores.items()]
         return Report({**scores, **ranked.scores}, {**signed, **ranked.signatures}, (*ranked.lines, *lines))
+
+    def looks(self, item: Any, asking: Asking = BEST) -> Looks:
+        """Where the model looks when it responds to a context, by layer and head."""
+        author = self.scribe.author
+        if not isinstance(author, Seq2seqAuthor):
+            raise DataError(
+                f"a model of kind {self.config.model.kind!r} reads its context as a beginning, and there is no "
+                "alignment to draw: models of kind 'seq2seq' have one"
+            )
+        exchange = self.exchange(item)
+        found = self.reply([exchange], asking)[0] if exchange.context else ()
+        if not found:
+            raise DataError(f"nothing is written to {item!r}, so there is nothing to draw")
+        looks = looks_of(author, self.scribe.encoding, exchange, found[0].text, asking.within)
+        if not looks.layers:
+            where = "to its context" if asking.within is None else f"within its {asking.within}"
+            raise DataError(f"this network of kind {self.config.model.network.kind!r} has no attention {where}")  # type: ignore[union-attr]
+        return looks
+
+    def picture(self, item: Any, asking: Asking = BEST) -> Picture:
+        """A heat map: where the model looks in the context (columns) when it writes each token (rows)."""
+        return draw(self.looks(item, asking), asking)
+
+    def sketch(self, item: Any, asking: Asking = BEST) -> str:
+        """The same for a terminal."""
+        return sketch(self.looks(item, asking), asking)
 
     def describe(self, top: int) -> list[str]:
         n = sum(p.numel() for p in self.scribe.author.network.parameters())

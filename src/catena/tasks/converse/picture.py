@@ -1,0 +1,45 @@
+"""Where an encoder-decoder that responds looks: from its response to the context, or within either."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from catena.data.dialogue import Exchange
+from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL
+from catena.tasks.converse.writing import Context, Seq2seqAuthor, WritingBatch, WritingEncoding
+from catena.tasks.looks import Looks
+
+
+@torch.no_grad()
+def looks_of(
+    author: Seq2seqAuthor, encoding: WritingEncoding, exchange: Exchange, response: str, within: str | None
+) -> Looks:
+    """The weights with which a response looks at its context; or those within the context or the response."""
+    context = encoding.context(exchange)
+    ids = encoding.response(response, context.new if author.copies else ())
+    batch = WritingBatch.of([context], [ids], author.network.device)
+    source = author.source(batch)
+    read = tuple(_read(encoding, context))
+    written = (*map(encoding.tokeniser.shown, encoding.tokeniser.tokens(response)[: len(ids) - 1]), END_SYMBOL)
+    if within == "source":
+        return Looks(_plain(author.network.source_attention(source)), read, read, "read", "and looked at")
+    if within == "target":
+        layers = author.network.target_attention(source, batch.responses, batch.response_lengths)
+        return Looks(_plain(layers), written, (BEGIN_SYMBOL, *written[:-1]), "written", "after")
+    return Looks(_plain(author.network.attention(source, batch.responses, batch.response_lengths)), written, read)
+
+
+def _read(encoding: WritingEncoding, context: Context) -> list[str]:
+    """The tokens of a context for people, the marks of who speaks among them."""
+    size = len(encoding.vocabulary)
+    ids = context.copies.tolist()
+    names = [context.new[id - size] if id >= size else encoding.vocabulary.tokens([id])[0] for id in ids]
+    return [encoding.tokeniser.shown(name) for name in names]
+
+
+def _plain(layers: Sequence[Tensor]) -> tuple[np.ndarray, ...]:
+    return tuple(weights[0].float().cpu().numpy() for weights in layers)
