@@ -56,4 +56,4 @@ def test_a_recurrent_model_goes_to_onnx_alone(tmp_path: Path, capsys: pytest.Cap
     assert main(["export", str(run), "--to", "ctranslate2", "-o", str(tmp_path / "other")]) == 1
     assert "export it --to onnx" in capsys.readouterr().err
     assert main(["export", str(run)]) == 2
-    assert "name the folder to write" in capsys.readouterr().err
+    assert "name the folder or the file to write" in capsys.readouterr().err

@@ -75,3 +75,15 @@ def test_wrong_usage(catena: Catena, files: Path, trained: Path, words: list[str
     said = catena("inspect", *[places.get(word, word) for word in words])
     assert said.code == 2
     assert matches(said.sentence, sentence.replace("RUN is", f"{trained} is"))
+
+
+def test_a_score_that_is_not_finite_is_said_and_is_null_in_json(catena: Catena) -> None:
+    Path("few.txt").write_text("a b\na b\n", encoding="utf-8")
+    Path("new.txt").write_text("b a\n", encoding="utf-8")
+    words = "few.txt --dev new.txt --model ngram --model.order 2 --estimator maximum-likelihood --min-count 1 -o run"
+    assert catena("train", "lm", *words.split()).code == 0
+    assert "best: step 1, perplexity not finite, " in catena("inspect", "run").out
+    told = catena("inspect", "run", "--format", "json").out
+    assert json.loads(told, parse_constant=pytest.fail)["best"]["scores"]["perplexity"] is None
+    scores = json.loads(catena("evaluate", "run", "new.txt", "--format", "json").out, parse_constant=pytest.fail)
+    assert scores["scores"]["perplexity"] is None

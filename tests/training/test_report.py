@@ -159,6 +159,18 @@ def test_a_bar_shows_the_table_above_it_and_takes_its_console_from_outside() -> 
         assert words in text
 
 
+def test_a_bar_shows_how_far_work_without_steps_is() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    reporter = BarReporter(console)
+    both = Together([SilentReporter(), reporter])
+    both.working("reading", 0.5)  # before it begins there is no bar
+    both.started(Started("cpu", 0, 0, (), None, 0, None))
+    both.working("counting", 0.25)
+    (task,) = reporter.bar.tasks
+    assert (task.description, task.percentage) == ("counting", 25.0)
+    both.close()
+
+
 def test_a_run_that_fails_closes_the_reporter() -> None:
     closed: list[bool] = []
 

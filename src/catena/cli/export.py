@@ -1,4 +1,4 @@
-"""``catena export RUN --to NAME -o FOLDER``: a trained model in the form of another program."""
+"""``catena export RUN --to NAME -o PATH``: a trained model in the form of another program."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ import tyro
 from catena.cli.flags import Machine, arg, parse_flags
 from catena.cli.usage import UsageError
 
-USAGE = "catena export RUN --to NAME -o FOLDER"
+USAGE = "catena export RUN --to NAME -o PATH"
 
 
 @dataclass(frozen=True)
 class ExportFlags(Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
-    """The run or checkpoint folder of a translator."""
-    to: Literal["ctranslate2", "onnx"] = "ctranslate2"
+    """The run or checkpoint folder of a translator, or of an n-gram language model."""
+    to: Literal["ctranslate2", "onnx", "arpa"] = "ctranslate2"
     """ctranslate2: the model folder of CTranslate2, for Transformers; onnx: two ONNX graphs, one that reads sources and
-    one that takes a step, for Transformers and recurrent models."""
+    one that takes a step, for Transformers and recurrent models; arpa: the text file of an n-gram model, which KenLM
+    and SRILM read, compressed if its name ends in .gz."""
     quantization: Annotated[Literal["int8"] | None, arg("int8")] = None
     """Weights of 8 bits, for ctranslate2: a quarter of the size, and faster on a CPU; single precision if not set."""
-    output: Annotated[Path | None, arg("FOLDER", "-o")] = None
-    """The folder to write; it must not exist."""
+    output: Annotated[Path | None, arg("PATH", "-o")] = None
+    """The folder, or the file, to write; it must not exist."""
 
 
 def run(argv: Sequence[str]) -> int:
     flags = parse_flags(ExportFlags, argv, USAGE, "Write a trained model in the form of another program.")
     if flags.output is None:
-        raise UsageError(f"name the folder to write: {USAGE}")
+        raise UsageError(f"name the folder or the file to write: {USAGE}")
 
     from catena.cli.machine import open_model
 

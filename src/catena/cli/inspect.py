@@ -69,10 +69,15 @@ def _inspect_run(folder: Path, flags: InspectFlags) -> int:
         lines += [f"{name}: {entry['path']} (sha256 {entry['sha256'][:12]}…)" for name, entry in told["data"].items()]
         lines += [f"evaluations: {len(told['evaluations'])}"]
         if told["best"]:
-            scores = ", ".join(f"{name} {value:.4f}" for name, value in told["best"]["scores"].items())
+            scores = ", ".join(f"{name} {_number(value)}" for name, value in told["best"]["scores"].items())
             lines.append(f"best: step {told['best']['step']}, {scores}")
     sys.stdout.write("\n".join([*lines, *about]) + "\n")
     return 0
+
+
+def _number(score: float | None) -> str:
+    """A score of metrics.jsonl, where null stands for one that is not finite."""
+    return "not finite" if score is None else f"{score:.4f}"
 
 
 def _told(folder: Path) -> dict[str, Any]:

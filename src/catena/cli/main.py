@@ -34,7 +34,7 @@ VERBS = {
     "compare": "Test whether one run is better than another (paired bootstrap)",
     "diagnose": "See whether the gradients of a language model vanish or explode, and how curved its loss is",
     "average": "Average the weights of several checkpoints",
-    "export": "Write a translator in the form of another program: CTranslate2, ONNX",
+    "export": "Write a model in the form of another program: translators as CTranslate2 or ONNX, n-grams as ARPA",
     "doctor": "Check this installation: versions, devices, optional packages",
     "demo": "Train, evaluate and ask a small model, on the corpus that comes with Catena",
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 from torch import Tensor
 
 from catena.tasks.application import Trained
+from catena.training.loop import finite
 from catena.training.report import LinesReporter, Outcome, Reporter, Started, Together, number
 from catena.training.run import RunFolder
 from catena.training.state import TrainingState
@@ -52,10 +53,14 @@ class Fitting:
         """Say something of the work or its course."""
         self.reporter.note(words)
 
+    def working(self, what: str, share: float) -> None:
+        """Say how far a piece of work is."""
+        self.reporter.working(what, share)
+
     def keep(self, fitted: Fitted, what_next: tuple[str, ...] = Outcome.what_next) -> Trained:
         """Write the model as the only checkpoint of the run, with its scores, and tell of the end."""
         run, scores, seconds = self.run, fitted.scores, time.monotonic() - self.began
-        state = TrainingState(step=1, tokens=fitted.tokens, seconds=seconds, best_step=1, best_scores=dict(scores))
+        state = TrainingState(step=1, tokens=fitted.tokens, seconds=seconds, best_step=1, best_scores=finite(scores))
         run.cut_metrics(0)
         written = run.write(1, dict(fitted.tensors), fitted.save, {}, {"training": state.as_json()})
         run.point_best(1)

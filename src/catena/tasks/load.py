@@ -12,13 +12,20 @@ from catena.tasks.table import task_of_config
 
 
 def load(folder: str | PathLike[str], device: str = "auto", quantization: str | None = None) -> Any:
-    """Open a trained model. ``folder`` is a run, its ``best`` or ``last``, or a checkpoint; never a name on a hub.
+    """Open a trained model. ``folder`` is a run, its ``best`` or ``last``, a checkpoint, or a file of an n-gram model
+    (ARPA, or one that ``NgramModel.save`` wrote); never a name on a hub.
 
     With the quantization ``int8`` the matrices of its networks are held in 8 bits, on a CPU: a quarter of the memory,
     and products in whole numbers (:mod:`catena.kernels.int8_products`).
     """
     if quantization not in (None, "int8"):
         raise ConfigError(f"quantization must be 'int8', or None for single precision, and is {quantization!r}")
+    if _holds_ngrams(Path(folder)):
+        if quantization is not None:
+            raise DataError(f"{folder} holds n-grams, and no network to be held in 8 bits: leave the quantization out")
+        from catena.tasks.lm.files import open_file
+
+        return open_file(Path(folder))
     checkpoint = open_checkpoint(Path(folder))
     entry = task_of_config(checkpoint.folder / "config.toml")
     if quantization is None:
@@ -35,3 +42,12 @@ def load(folder: str | PathLike[str], device: str = "auto", quantization: str | 
     for network in networks:
         hold_in_int8(network)
     return model
+
+
+def _holds_ngrams(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    from catena.lm.ngram.arpa import is_arpa
+    from catena.lm.ngram.binary import is_binary
+
+    return is_binary(path) or is_arpa(path)

@@ -55,6 +55,10 @@ class BarReporter(Reporter):
     def note(self, words: str) -> None:
         self.lines.note(words)
 
+    def working(self, what: str, share: float) -> None:
+        if self.task is not None:
+            self.bar.update(self.task, total=1.0, completed=share, words="", description=what)
+
     def finished(self, outcome: Outcome) -> None:
         self.bar.stop()
         self.lines.finished(outcome)

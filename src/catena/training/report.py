@@ -104,6 +104,10 @@ class Reporter(ABC):
     @abstractmethod
     def finished(self, outcome: Outcome) -> None: ...
 
+    def working(self, what: str, share: float) -> None:
+        """How far a piece of work is that has no steps, such as counting; told often, and worth a bar at most."""
+        return None
+
     def close(self) -> None:
         """The run is over, also when it failed."""
         return None
@@ -153,6 +157,10 @@ class Together(Reporter):
     def finished(self, outcome: Outcome) -> None:
         for reporter in self.reporters:
             reporter.finished(outcome)
+
+    def working(self, what: str, share: float) -> None:
+        for reporter in self.reporters:
+            reporter.working(what, share)
 
     def close(self) -> None:
         for reporter in self.reporters:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -310,3 +312,55 @@ def test_settings_import_no_torch() -> None:
 
     code = "import sys, catena.tasks.lm.settings as s; s.LmConfig(); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_counts_without_smoothing_have_infinite_perplexity_and_a_whole_run(text: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new.txt"
+    new.write_text("mat the cat\n", encoding="utf-8")
+    values = {
+        "machine": {"device": "cpu"},
+        "tokenizer": {"kind": "whitespace"},
+        "data": {"train": [str(text)], "dev": str(new)},
+        "model": {"kind": "ngram", "order": 2, "estimator": "maximum-likelihood"},
+    }
+    made = configs.parse(LmConfig, values)
+    assert LmApplication().train(made, tmp_path / "run", SilentReporter()).scores["perplexity"] == math.inf
+    model = LmApplication().load(tmp_path / "run")
+    (seen, unseen) = model.predict(["a dog ran away", "mat the cat"])
+    # "a" begins 2 of 5 lines, "dog" follows 1 of 2 "a", "ran" 1 of 2 "dog", "away" 1 of 2 "ran", and ends its line.
+    assert seen.log_prob == pytest.approx(math.log(2 / 5 / 8), abs=1e-6)
+    assert unseen.log_prob == -math.inf
+    row = json.loads(model.write(unseen, "mat the cat", "jsonl"), parse_constant=pytest.fail)
+    assert row["log_prob"] is None
+    assert row["log_probs"][0] is None
+    with pytest.raises(DataError, match=r"tokens of .*new\.txt are impossible under this model, .* perplexity is inf"):
+        model.answers(new)
+
+
+def test_options_of_estimators_are_those_of_the_functions(text: Path, tmp_path: Path) -> None:
+    from catena.lm.ngram.estimators import ESTIMATORS
+    from catena.tasks.lm.settings import EstimatorName, NgramSettings
+
+    assert set(get_args(EstimatorName)) == set(ESTIMATORS)
+
+    def log_prob(line: str, **options: Any) -> float:
+        model = {"kind": "ngram", "order": 1, **options}
+        data = {"train": [str(text)], "dev": str(text)}
+        values = {"machine": {"device": "cpu"}, "tokenizer": {"kind": "whitespace"}, "data": data, "model": model}
+        folder = tmp_path / "-".join(map(str, options.values()))
+        LmApplication().train(configs.parse(LmConfig, values), folder, SilentReporter())
+        return LmApplication().load(folder).predict([line])[0].log_probs[0]
+
+    counts = Counter(" ".join(LINES).split())
+    n, v = (
+        sum(counts.values()) + len(LINES),
+        len(counts) + 2,
+    )  # ends are counted; <unk> and the end may be predicted too
+    expected = math.log((counts["cat"] + 0.5) / (n + 0.5 * v))
+    assert log_prob("cat", estimator="add-k", k=0.5) == pytest.approx(expected, abs=1e-6)
+    assert log_prob("zebra", estimator="stupid-backoff", backoff=0.1) == pytest.approx(math.log(0.1 / v), abs=1e-6)
+    left = 0.25 * (len(counts) + 1) / n  # what a discount of 0.25 takes from all words and the end
+    expected = math.log((counts["cat"] - 0.25) / n + left / v)
+    assert log_prob("cat", estimator="absolute-discounting", discount=0.25) == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(ValueError, match=r"model\.discount is for model\.estimator = 'kneser-ney' or"):
+        NgramSettings(discount=0.5)

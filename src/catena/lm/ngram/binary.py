@@ -72,6 +72,13 @@ def save_binary(path: Path, packed: Packed, vocabulary: Vocabulary, about: About
         beside.unlink(missing_ok=True)
 
 
+def is_binary(path: Path) -> bool:
+    """Whether a file begins as one that :func:`save_binary` wrote, or as one of KenLM's, which is refused by name."""
+    with path.open("rb") as file:
+        first = file.read(max(len(MAGIC), len(KENLM)))
+    return first.startswith((MAGIC, KENLM))
+
+
 def load_binary(path: Path, verify: bool = True) -> tuple[Packed, Vocabulary, About]:
     """Map a file. ``verify`` reads it once to compare its checksum, a third of a second for a gigabyte."""
     if sys.byteorder != "little":

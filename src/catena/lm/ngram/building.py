@@ -110,18 +110,27 @@ def _counted_words(
     return types.vocabulary(counts[MARKS:].tolist(), settings)[0]
 
 
-def counted_ids(sentences: Iterable[Sequence[int] | Ids], order: int, vocabulary: Vocabulary) -> NgramCounts:
+def counted_ids(
+    sentences: Iterable[Sequence[int] | Ids], order: int, vocabulary: Vocabulary, progress: Progress | None = None
+) -> NgramCounts:
     """The counts of sentences of ids, without begin and end."""
     check_order(order)
     begin, end = [vocabulary.special(BEGIN_SYMBOL)], [vocabulary.special(END_SYMBOL)]
     parts = [np.asarray(part, np.int32) for sentence in sentences for part in (begin, sentence, end)]
     tokens = _concatenated(parts, order)
     _check_ids(tokens[: len(tokens) - order], len(parts) // 3, vocabulary)
+    if progress:
+        progress("counting", 0.0)
     return _counted(tokens, order, vocabulary)
 
 
 def counted_ids_within(
-    sentences: Iterable[Sequence[int] | Ids], order: int, vocabulary: Vocabulary, memory: int, space: MappedSpace
+    sentences: Iterable[Sequence[int] | Ids],
+    order: int,
+    vocabulary: Vocabulary,
+    memory: int,
+    space: MappedSpace,
+    progress: Progress | None = None,
 ) -> NgramCounts:
     """The same counts with about ``memory`` bytes, in sorted runs on disk."""
     check_order(order)
@@ -135,7 +144,7 @@ def counted_ids_within(
                 counter.add(_checked(waiting, vocabulary))
                 waiting = []
         counter.add(_checked(waiting, vocabulary))
-        return counter.finish(space)
+        return counter.finish(space, progress)
 
 
 def _checked(sentences: list[Ints], vocabulary: Vocabulary) -> Ints:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -152,17 +152,19 @@ class NgramModel(LanguageModel[Tensor]):
         estimator: str | Estimator = "modified-kneser-ney",
         prune: Sequence[int] = (),
         memory: int | None = None,
+        progress: Progress | None = None,
     ) -> NgramModel:
         """A model of sentences of ids, without begin and end: characters, subwords, anything. The other arguments are
         those of :meth:`train`."""
         from catena.lm.ngram.building import counted_ids, counted_ids_within
 
         if memory is None:
-            return cls.estimate(counted_ids(sentences, order, vocabulary), vocabulary, estimator, prune)
+            counts = counted_ids(sentences, order, vocabulary, progress)
+            return cls._estimated(counts, vocabulary, estimator, prune, progress)
         space = MappedSpace(memory)
         with space.watched():
-            counts = counted_ids_within(sentences, order, vocabulary, memory, space)
-            return cls.estimate(counts, vocabulary, estimator, prune)
+            counts = counted_ids_within(sentences, order, vocabulary, memory, space, progress)
+            return cls._estimated(counts, vocabulary, estimator, prune, progress)
 
     @classmethod
     def estimate(
@@ -173,14 +175,10 @@ class NgramModel(LanguageModel[Tensor]):
         prune: Sequence[int] = (),
     ) -> NgramModel:
         """A model from counts."""
-        name, function = (
-            (estimator, ESTIMATORS[estimator])
-            if isinstance(estimator, str)
-            else (getattr(estimator, "__name__", type(estimator).__name__), estimator)
-        )
+        function = ESTIMATORS[estimator] if isinstance(estimator, str) else estimator
         kept = kept_by_count(counts, prune)
         found = function(counts, kept)
-        about = About(name, found.normalised, found.notes)
+        about = About(_name_of(estimator), found.normalised, found.notes)
         return cls(Packed.of(to_trie(counts, found, kept)), vocabulary, about)
 
     def pruned(self, threshold: float) -> NgramModel:
@@ -297,6 +295,15 @@ class NgramModel(LanguageModel[Tensor]):
         values, words = self.log_probs(state)[0].topk(min(k, self.v))
         listed = zip(self._vocabulary.tokens(words.tolist()), values.tolist(), strict=True)
         return [(word, value) for word, value in listed if value > -math.inf]
+
+
+def _name_of(estimator: str | Estimator) -> str:
+    """The name of an estimator, also of one whose options are bound."""
+    if isinstance(estimator, str):
+        return estimator
+    plain = estimator.func if isinstance(estimator, partial) else estimator
+    own = getattr(plain, "__name__", type(plain).__name__)
+    return next((name for name, known in ESTIMATORS.items() if known is plain), own)
 
 
 def _check_lengths(ids: Tensor, lengths: Tensor) -> None:

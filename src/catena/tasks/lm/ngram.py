@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 
 from catena.config import to_toml
+from catena.errors import ConfigError, DataError
 from catena.lm.base import LanguageModel
 from catena.tasks.application import Trained
 from catena.tasks.fitted import Fitted, Fitting
@@ -23,6 +25,8 @@ from catena.training.run import RunFolder
 CONFIG, MODEL = "config.toml", "ngrams.bin"
 CPU = torch.device("cpu")
 MIB = 2**20
+SENTENCES = 1000
+"""Sentences after which it is told how far the reading is."""
 
 
 def train_ngram(config: LmConfig, data: Dataset, run: RunFolder, reporter: Reporter) -> Trained:
@@ -33,12 +37,13 @@ def train_ngram(config: LmConfig, data: Dataset, run: RunFolder, reporter: Repor
     fitting = Fitting(run, reporter, data.lines)
     settings, encoding = config.model, data.encoding
     model = NgramModel.train_ids(
-        (ids.tolist() for ids in sentences_of(data.train, encoding)),
+        _told_of(sentences_of(data.train, encoding), data.train.tokens, fitting),
         encoding.vocabulary,
         settings.order,
-        settings.estimator,
+        estimator_of(settings),
         settings.prune,
         None if settings.memory is None else settings.memory * MIB,
+        fitting.working,
     )
     if settings.prune_entropy:
         before = sum(model.packed.trie().shape.sizes)
@@ -57,6 +62,26 @@ def train_ngram(config: LmConfig, data: Dataset, run: RunFolder, reporter: Repor
     return fitting.keep(Fitted(scores, METRICS[0], save, data.train.tokens, test), WHAT_NEXT)
 
 
+def estimator_of(settings: NgramSettings) -> Any:
+    """The estimator of the settings, with its options bound."""
+    from catena.lm.ngram.estimators import ESTIMATORS
+
+    options = settings.options()
+    if "backoff" in options:
+        options["weight"] = options.pop("backoff")
+    return partial(ESTIMATORS[settings.estimator], **options) if options else settings.estimator
+
+
+def _told_of(sentences: Iterator[np.ndarray], tokens: int, fitting: Fitting) -> Iterator[np.ndarray]:
+    """The same sentences, while it is told how many of their tokens were read."""
+    read = 0
+    for n, ids in enumerate(sentences):
+        if n % SENTENCES == 0:
+            fitting.working("reading", min(1.0, read / max(tokens, 1)))
+        read += len(ids) + 1
+        yield ids
+
+
 def sentences_of(part: Part, encoding: LmEncoding) -> Iterator[np.ndarray]:
     """The ids that an n-gram model counts, without their ends: lines, or all the text in one."""
     corpus = part.corpus
@@ -70,3 +95,20 @@ def load_ngram(folder: Path) -> LanguageModel[Any]:
     from catena.lm.ngram.model import NgramModel
 
     return NgramModel.load(folder / MODEL)
+
+
+def export_to(to: str, model: LanguageModel[Any], path: Path, quantization: str | None) -> None:
+    """Write a model into a file of another program, which must not be there."""
+    from catena.lm.ngram.model import NgramModel
+
+    if to != "arpa":
+        raise ConfigError(f"language models are exported to arpa, and not to {to!r}: give --to arpa")
+    if quantization is not None:
+        raise ConfigError(f"quantization = {quantization!r} is for networks: leave it out")
+    if not isinstance(model, NgramModel):
+        raise DataError("an ARPA file holds an n-gram model, and this one is of another kind: train --model ngram")
+    if path.exists():
+        raise DataError(f"{path} is there already: name a file that is not")
+    if not path.parent.is_dir():
+        raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
+    model.save_arpa(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,9 +26,10 @@ from catena.tasks.lm.batches import as_stream
 from catena.tasks.lm.dataset import Part, encode_lines, read_lines
 from catena.tasks.lm.encoding import LmEncoding, load_encoding
 from catena.tasks.lm.model import build_network
-from catena.tasks.lm.ngram import load_ngram
+from catena.tasks.lm.ngram import export_to, load_ngram
 from catena.tasks.lm.scoring import carried_log_probs, judge, line_log_probs, signatures, window_log_probs
 from catena.tasks.lm.settings import METRICS, LmConfig
+from catena.tasks.written import valid_json
 
 BLOCK = 1024
 """Texts that are read and scored together in a stream of them."""
@@ -200,6 +200,11 @@ class LmPredictor(Predictor):
             raise DataError(f"a language model has no {metric!r}: {did_you_mean(metric, METRICS)}")
         part = self.part(path, reading)
         judged = judge(self.stepper, part, self.config, self.device)
+        if len(impossible := np.flatnonzero(np.isneginf(judged.log_probs))):
+            raise DataError(
+                f"{len(impossible):,} of {part.tokens:,} tokens of {path} are impossible under this model, so that its "
+                f"{metric} is infinite and cannot be compared: take an estimator that smooths"
+            )
         texts = list(read_lines(path, self._data(reading)))
         sizes = {
             "bits_per_character": [len(text) + 1 for text in texts],
@@ -207,6 +212,9 @@ class LmPredictor(Predictor):
         }.get(metric, part.corpus.lengths.tolist())
         right = list(zip(texts, sizes, strict=True))
         return Answers(measure_of(metric), right, judged.by_line().tolist())
+
+    def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
+        export_to(to, self.stepper, folder, quantization)
 
     # --- for people ---------------------------------------------------------------------------------------------------
 
@@ -233,7 +241,7 @@ class LmPredictor(Predictor):
                 "log_probs": [round(x, 6) for x in prediction.log_probs],
                 "unknown": prediction.unknown,
             }
-            return json.dumps(row, ensure_ascii=False)
+            return valid_json(row)
         if format == "tsv":
             return f"{prediction.log_prob:.4f}\t{prediction.perplexity:.4f}\t{' '.join(item.split())}"
         return str(prediction)

@@ -46,6 +46,25 @@ class LmData(DataSettings):
         return self
 
 
+EstimatorName = Literal[
+    "modified-kneser-ney",
+    "kneser-ney",
+    "absolute-discounting",
+    "witten-bell",
+    "katz",
+    "good-turing",
+    "add-k",
+    "maximum-likelihood",
+    "stupid-backoff",
+]
+OF_ESTIMATORS = {
+    "k": ("add-k",),
+    "discount": ("kneser-ney", "absolute-discounting"),
+    "backoff": ("stupid-backoff",),
+}
+"""Options of some estimators, and which ones."""
+
+
 class NgramSettings(Config):
     """An n-gram model with back-off."""
 
@@ -53,8 +72,14 @@ class NgramSettings(Config):
     """The model."""
     order: int = Field(5, ge=1)
     """The longest n-grams, in tokens."""
-    estimator: str = "modified-kneser-ney"
+    estimator: EstimatorName = "modified-kneser-ney"
     """How probability is taken from what was seen and given to what was not."""
+    k: float | None = Field(None, gt=0)
+    """With add-k: what is added to every count; 1 if not set."""
+    discount: float | None = Field(None, ge=0, le=1)
+    """With kneser-ney and absolute-discounting: what is taken from every count; found from the counts if not set."""
+    backoff: float | None = Field(None, gt=0, le=1)
+    """With stupid-backoff: what the score of a shorter history is multiplied by; 0.4 if not set."""
     prune: tuple[int, ...] = ()
     """Leave out n-grams of length k that occur this often or less; the last number holds for all longer ones."""
     prune_entropy: float = Field(0.0, ge=0)
@@ -62,6 +87,20 @@ class NgramSettings(Config):
     memory: int | None = Field(None, ge=16)
     """MiB that counting may take, about: beyond that n-grams are sorted in pieces on disk. If not set, all is done in
     memory, which is faster."""
+
+    @model_validator(mode="after")
+    def _fits_the_estimator(self) -> NgramSettings:
+        for name in self.options():
+            if self.estimator not in OF_ESTIMATORS[name]:
+                raise ValueError(
+                    f"model.{name} is for model.estimator = {' or '.join(map(repr, OF_ESTIMATORS[name]))}, and it is "
+                    f"{self.estimator!r}: leave {name} out, or take another estimator"
+                )
+        return self
+
+    def options(self) -> dict[str, float]:
+        """The options of the estimator that are set."""
+        return {name: value for name in OF_ESTIMATORS if (value := getattr(self, name)) is not None}
 
 
 class MixtureSettings(Config):

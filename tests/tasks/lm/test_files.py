@@ -1,0 +1,96 @@
+"""n-gram models of the task as ARPA files, out and in again; a plain reading of the file gives the same numbers."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+import catena
+from catena import config as configs
+from catena.errors import CatenaError, CheckpointError, ConfigError, DataError
+from catena.tasks.lm.application import LmApplication
+from catena.tasks.lm.settings import LmConfig
+from catena.training.report import SilentReporter
+
+LINES = ["the cat sat on the mat .", "a dog ran away", "", "the dog sat", "a cat ran to the mat ."] * 4
+
+
+def train(folder: Path, **model: object) -> Path:
+    text = folder / "text.txt"
+    text.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    values = {
+        "machine": {"device": "cpu"},
+        "tokenizer": {"kind": "whitespace"},
+        "vocabulary": {"min_count": 1},
+        "data": {"train": [str(text)], "dev": str(text)},
+        "model": model,
+        "training": {"max_epochs": 1},
+    }
+    LmApplication().train(configs.parse(LmConfig, values), folder / "run", SilentReporter())
+    return folder / "run"
+
+
+def by_hand(path: Path, words: list[str]) -> float:
+    """log p of a sentence by the definition of back-off, from the lines of the file."""
+    probs: dict[tuple[str, ...], float] = {}
+    backoffs: dict[tuple[str, ...], float] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        fields = line.split("\t")
+        if len(fields) > 1:
+            gram = tuple(fields[1].split())
+            probs[gram], backoffs[gram] = float(fields[0]), float(fields[2]) if len(fields) > 2 else 0.0
+
+    def log10(history: tuple[str, ...], word: str) -> float:
+        if (*history, word) in probs or not history:
+            return probs[(*history, word)]
+        return backoffs.get(history, 0.0) + log10(history[1:], word)
+
+    whole = ["<s>", *words, "</s>"]
+    return math.log(10) * sum(log10(tuple(whole[max(0, i - 2) : i]), whole[i]) for i in range(1, len(whole)))
+
+
+def test_an_exported_model_is_the_same_in_any_reader(tmp_path: Path) -> None:
+    run, path = train(tmp_path, kind="ngram", order=3), tmp_path / "model.arpa"
+    model = catena.load(run)
+    model.export("arpa", path)
+    again = catena.load(path)
+    texts = ["the dog ran away", "a mat sat on the cat", "mat mat", ""]
+    for text, before, after in zip(texts, model.predict(texts), again.predict(texts), strict=True):
+        assert after.log_prob == pytest.approx(before.log_prob, abs=1e-5)
+        assert after.log_prob == pytest.approx(by_hand(path, text.split()), abs=1e-5)
+    assert again.predict(["zebra"])[0].unknown == 1
+    assert again.evaluate(tmp_path / "text.txt").scores["perplexity"] == pytest.approx(
+        model.evaluate(tmp_path / "text.txt").scores["perplexity"], rel=1e-6
+    )
+
+
+def test_a_saved_file_opens_as_a_model_and_one_of_kenlm_is_refused_by_name(tmp_path: Path) -> None:
+    model = catena.load(train(tmp_path, kind="ngram", order=2))
+    model.stepper.save(tmp_path / "model.ngram")
+    assert catena.load(tmp_path / "model.ngram").predict(["the cat"]) == model.predict(["the cat"])
+    (tmp_path / "model.binary").write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0")
+    with pytest.raises(CheckpointError, match="binary file of KenLM: load the ARPA file"):
+        catena.load(tmp_path / "model.binary")
+    with pytest.raises(DataError, match="holds n-grams, and no network to be held in 8 bits"):
+        catena.load(tmp_path / "model.ngram", quantization="int8")
+
+
+def test_what_cannot_be_exported_is_told_with_the_cure(tmp_path: Path) -> None:
+    model, path = catena.load(train(tmp_path, kind="ngram", order=2)), tmp_path / "model.arpa"
+    with pytest.raises(ConfigError, match="exported to arpa, and not to 'onnx'"):
+        model.export("onnx", path)
+    with pytest.raises(ConfigError, match="quantization = 'int8' is for networks"):
+        model.export("arpa", path, "int8")
+    with pytest.raises(DataError, match="there is no folder"):
+        model.export("arpa", tmp_path / "nowhere" / "model.arpa")
+    path.write_text("mine", encoding="utf-8")
+    with pytest.raises(DataError, match="is there already"):
+        model.export("arpa", path)
+    assert path.read_text(encoding="utf-8") == "mine"
+    (tmp_path / "other").mkdir()
+    small = {"embedding": {"d": 4}, "encoder": {"d": 4, "n_layers": 1}}
+    network = catena.load(train(tmp_path / "other", kind="rnn", **small))
+    with pytest.raises(CatenaError, match="holds an n-gram model, and this one is of another kind"):
+        network.export("arpa", tmp_path / "network.arpa")
