@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,6 +62,7 @@ def run(argv: Sequence[str]) -> int:
 
     from catena.cli.machine import open_together
     from catena.tasks.application import Asking
+    from catena.tasks.written import valid_json
 
     asking = Asking(beam_size=flags.beam_size, length_penalty=flags.length_penalty, max_length=flags.max_length)
     model = open_together(flags.run, flags.ensemble, flags)
@@ -70,7 +70,7 @@ def run(argv: Sequence[str]) -> int:
     model = model.searching(asking)
     report = model.evaluate(flags.file, check_target(model, flags.reading()))
     if flags.format == "json":
-        sys.stdout.write(json.dumps({"scores": report.scores, "signatures": report.signatures}) + "\n")
+        sys.stdout.write(valid_json({"scores": report.scores, "signatures": report.signatures}) + "\n")
     else:
         sys.stdout.write("\n".join(report.lines) + "\n")
     return 0

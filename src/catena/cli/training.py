@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import sys
@@ -18,6 +17,7 @@ from catena.errors import CheckpointError, ConfigError
 from catena.metrics.intervals import mean_interval
 from catena.tasks.application import Trained
 from catena.tasks.table import Entry
+from catena.tasks.written import valid_json
 from catena.training.report import LinesReporter, Reporter, SilentReporter, Together
 
 RUNS = Path("runs")
@@ -128,7 +128,7 @@ def _summarise(results: list[tuple[str, Trained]], folder: Path) -> None:
             summary.setdefault(part, {})[score] = ends
             interval = f"95 % interval {found.low:.4f} to {found.high:.4f}, n={len(values)}"
             say(f"{part} {score}: {found.value:.4f} ({interval})")
-    write_text_atomically(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+    write_text_atomically(folder / "summary.json", valid_json(summary, indent=1) + "\n")
     say(f"the runs lie in {folder}, their summary in {folder / 'summary.json'}")
 
 
