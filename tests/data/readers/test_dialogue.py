@@ -32,7 +32,7 @@ def all_of(path: Path) -> list[Exchange]:
 
 def test_pairs_with_turns_inside_a_context(tmp_path: Path) -> None:
     path = written(tmp_path, "hi __eou__ there __eot__ yes\tno __eou__ \n\t\n你好\t👋🏽 ok\n")
-    assert recognise(path)[0] == "dialogue", "a blank line stands between dialogues"
+    assert recognise(path)[0] == "pairs", "a name of one who speaks has few words"
     found = list(read(path, "pairs"))
     assert [(e.context, e.responses, e.place.line) for e in found] == [
         (("hi there", "yes"), ("no",), 1),
@@ -43,6 +43,26 @@ def test_pairs_with_turns_inside_a_context(tmp_path: Path) -> None:
     path = written(tmp_path, "context\tresponse\na\tb\n")
     assert recognise(path)[0] == "pairs"
     assert [e.responses for e in all_of(path)] == [("b",)]
+
+
+@pytest.mark.parametrize("delimiter", ["\t", ","])
+def test_questions_and_answers_below_a_header(tmp_path: Path, delimiter: str) -> None:
+    rows = (("id", "Question", "Answer"), ("1", "where is it", "here"), ("2", "when", "at nine"))
+    path = written(tmp_path, "\n\n".join(delimiter.join(row) for row in rows) + "\n")
+    assert recognise(path)[0] == "pairs", "blank lines do not make a table a dialogue"
+    assert [(e.context, e.responses) for e in all_of(path)] == [
+        (("where is it",), ("here",)),
+        (("when",), ("at nine",)),
+    ]
+
+
+def test_questions_with_a_blank_line_are_not_taken_for_speakers(tmp_path: Path) -> None:
+    path = written(tmp_path, "When?\tat nine\n\nwhere is the key\there\n")
+    assert recognise(path)[0] == "pairs"
+    assert recognise(written(tmp_path, "Ann\tat nine\nBen Old\twhy\n\nAnn\there\n"))[0] == "dialogue"
+    path = written(tmp_path, "When?\tat nine\nwhere is the key\there\tor there\nwho\tme\n")
+    with pytest.raises(FormatError, match=r"talk:2 has 3 tab-separated fields, and most lines have 2.*without a tab"):
+        recognise(path)
 
 
 @pytest.mark.parametrize("delimiter", ["\t", ","])

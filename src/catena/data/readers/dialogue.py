@@ -1,6 +1,6 @@
 """Conversations in files: pairs, labelled pairs, test files with distractors, JSON lines, and dialogues turn by turn.
 
-pairs        context<TAB>response, one a line
+pairs        context<TAB>response, one a line; or a table whose header names a context and a response (question, answer)
 labelled     a table with a header: context, utterance (or response), label 1 or 0; neighbouring rows of one context
              belong together
 distractors  a table with a header: context, utterance, distractor_0, distractor_1, …
@@ -32,6 +32,9 @@ END_OF_TURN, END_OF_UTTERANCE = "__eot__", "__eou__"
 RESPONSE_COLUMNS = ("utterance", "response", "ground truth utterance", "ground_truth_utterance", "answer", "reply")
 CONTEXT_COLUMNS = ("context", "question", "message")
 DISTRACTOR = re.compile(r"distractor[_ ]?(\d+)$")
+PAIR = "Every line must be context<TAB>response, without a tab in either."
+SPEAKER_WORDS = 3
+"""The most words of the name of one who speaks."""
 GOOD = ("positive_responses", "responses", "response")
 Reader = Callable[[Path, str | None], Iterator[Exchange]]
 
@@ -69,7 +72,12 @@ def recognise(path: Path, encoding: str | None = None) -> tuple[str, str]:
         return "distractors", "its header names distractors"
     if "label" in names and any(name in CONTEXT_COLUMNS for name in names):
         return "labelled", "its header names a context and a label"
-    if all(line.count("\t") == 1 for line in filled) and len(filled) == len(sample):
+    if _names_both(names):
+        return "pairs", "its header names a context and a response"
+    if sum(line.count("\t") == 1 for line in filled) > len(filled) / 2 and not _names_speakers(filled, sample):
+        for number, line in enumerate(sample, start=1):
+            if line.strip() and line.count("\t") != 1:
+                raise bad_line(path, number, line, f"{_fields(line)}, and most lines have 2", PAIR)
         return "pairs", "every line has one tab"
     if len(filled) < len(sample) or "\t" not in first:
         return "dialogue", "its lines are turns"
@@ -77,6 +85,26 @@ def recognise(path: Path, encoding: str | None = None) -> tuple[str, str]:
         f"{path} is no file of conversations that is known: its first line is {first[:80]!r}. Name its format with "
         f"--data.format: {', '.join(READERS)}"
     )
+
+
+def _names_both(names: list[str]) -> bool:
+    """Whether a first line is the header of a table of contexts and responses."""
+    return any(name in CONTEXT_COLUMNS for name in names) and any(name in RESPONSE_COLUMNS for name in names)
+
+
+def _names_speakers(filled: list[str], sample: list[str]) -> bool:
+    """Whether what stands before the tabs are names of those who speak: in files with blank lines, where all are short
+    and none is a sentence."""
+    before = [line.split("\t")[0].strip() for line in filled if "\t" in line]
+    short = all(
+        len(name.split()) <= SPEAKER_WORDS and not name.endswith((".", "?", "!", "？", "！", "。")) for name in before
+    )
+    return len(filled) < len(sample) and short
+
+
+def _fields(line: str) -> str:
+    n = line.count("\t") + 1
+    return f"has {n} tab-separated field{'s' if n > 1 else ''}"
 
 
 def _names(line: str) -> list[str]:
@@ -89,13 +117,18 @@ def _names(line: str) -> list[str]:
 
 @READERS.register("pairs")
 def read_pairs(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
-    """context<TAB>response."""
+    """context<TAB>response; or a table with commas or tabs, whose header says which column is which."""
+    with open_text(path, encoding) as lines:
+        first = next((line for _, line in lines if line.strip()), "")
+    if _names_both(_names(first)):
+        for place, row in _rows(path, encoding, ()):
+            yield _exchange(row["context"], (row["response"],), place)
+        return
     with open_text(path, encoding) as lines:
         for number, line in lines:
             fields = line.split("\t") if line.strip() else ["", ""]
             if len(fields) != 2:
-                problem = f"has {len(fields)} tab-separated field{'s' if len(fields) > 1 else ''}, not 2"
-                raise bad_line(path, number, line, problem, "Every line must be context<TAB>response.")
+                raise bad_line(path, number, line, f"{_fields(line)}, not 2", PAIR)
             if number == 1 and fields[0].strip().lower() in CONTEXT_COLUMNS:
                 continue
             yield _exchange(fields[0], (fields[1],), Place(str(path), number))
