@@ -102,6 +102,14 @@ def test_any_output_layer_may_follow(kind: dict[str, Any]) -> None:
             {"attention": "none", "attention_kind": "hard_sampled"},
             "'hard_sampled' needs an attention, and attention is",
         ),
+        (
+            {"attention_kind": "hard_sampled", "output": {"kind": "sampled"}},
+            "'hard_sampled' trains by the log-probability of every token, and output.kind = 'sampled'",
+        ),
+        (
+            {"attention_kind": "marginal", "input_feeding": False, "output": {"kind": "softmax", "smoothing": 0.1}},
+            "and output.kind = 'softmax' with smoothing = 0.1 by another loss: set .* and output.smoothing = 0",
+        ),
         ({"attention": "scalar"}, "attention"),
         (
             {"output": {"kind": "hierarchical"}},

@@ -128,6 +128,10 @@ class EncoderDecoder(nn.Module, ABC):
     def set_progress(self, step: int) -> None:
         """Told before each step of a training how many came before it; for models that train by a schedule."""
 
+    def shifted(self, targets: Int[Tensor, "b t"]) -> Int[Tensor, "b t"]:
+        """What is read when each target is predicted: the one before it, and first the mark of the beginning."""
+        return torch.cat((targets.new_full((len(targets), 1), self.begin), targets[:, :-1]), dim=1)
+
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
@@ -153,7 +157,3 @@ class VectorDecoder(EncoderDecoder):
         hidden = self.hidden(self.encode(source), self.shifted(targets))
         found = self.output.log_prob(hidden[real], targets[real])
         return hidden.new_zeros(targets.shape).masked_scatter(real, found)
-
-    def shifted(self, targets: Int[Tensor, "b t"]) -> Int[Tensor, "b t"]:
-        """What is read when each target is predicted: the one before it, and first the mark of the beginning."""
-        return torch.cat((targets.new_full((len(targets), 1), self.begin), targets[:, :-1]), dim=1)

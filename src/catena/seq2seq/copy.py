@@ -160,7 +160,7 @@ class CopyNet(EncoderDecoder):
         self, sources: Sources, targets: Int[Tensor, "b t"]
     ) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t s"]]:
         """The states that predict each target, and where they looked."""
-        before = torch.cat((targets.new_full((len(targets), 1), self.begin), targets[:, :-1]), dim=1)
+        before = self.shifted(targets)
         state, hidden, weights = self.started(sources), [], []
         for read, ids in zip(self.read(before).unbind(1), before.unbind(1), strict=True):
             state = self.step(read, ids, state, sources)

@@ -33,6 +33,7 @@ from catena.encoders.build import build_causal, build_encoder
 from catena.encoders.causal import CausalEncoder
 from catena.errors import ConfigError
 from catena.numerics import NEVER
+from catena.seq2seq.grouped import check_rows
 from catena.seq2seq.pointer_settings import PointerSettings
 from catena.seq2seq.pointing import END, RULES, allowed, allowed_after
 from catena.shapes import mask_from_lengths
@@ -185,8 +186,7 @@ class PointerStepper(Stepper[PointerState], Attentive[PointerState]):
 
     @torch.no_grad()
     def start(self, n: int) -> PointerState:
-        if n != len(self.things):
-            raise ConfigError(f"start({n}) must begin a row for each of the {len(self.things)} inputs")
+        check_rows(n, len(self.things))
         first = self.model.first(self.states, self.things.lengths)
         begun = self.model.decoder.begin(n, first.device, first.dtype)
         query, decoder = self.model.decoder.continue_(first[:, None], begun)

@@ -44,6 +44,10 @@ AttentionKind = Literal[
 ]
 
 
+EXACT = ("softmax", "adaptive", "hierarchical")
+"""Kinds of output layers whose loss is -log p."""
+
+
 class RecurrentSettings(Config):
     """A recurrent encoder-decoder, with attention or without."""
 
@@ -120,6 +124,13 @@ class RecurrentSettings(Config):
                 f"last one did, and looks with one head, but order = {self.order!r}, input_feeding = "
                 f"{str(self.input_feeding).lower()} and n_heads = {self.n_heads}: set order = 'luong', input_feeding = "
                 "false and n_heads = 1"
+            )
+        smoothing = self.output.smoothing if self.output.kind == "softmax" else 0.0
+        if self.attention_kind in ("marginal", "hard_sampled") and (smoothing or self.output.kind not in EXACT):
+            raise ValueError(
+                f"attention_kind = {self.attention_kind!r} trains by the log-probability of every token, and "
+                f"output.kind = {self.output.kind!r} with smoothing = {smoothing:g} by another loss: set output.kind = "
+                f"{' or '.join(map(repr, EXACT))}, and output.smoothing = 0"
             )
         tree = self.output.tree if self.output.kind == "hierarchical" else "classes"
         if self.tied and tree != "classes":

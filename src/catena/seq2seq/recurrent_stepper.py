@@ -16,7 +16,7 @@ from torch import Tensor
 from catena.attention.cross import CrossAttention, Keys, Looked
 from catena.attention.shared import SharedKeys
 from catena.decoding.stepper import Attentive, Stepper
-from catena.errors import ShapeError
+from catena.seq2seq.grouped import check_rows
 from catena.seq2seq.recurrent_decoder import Decoder, DecoderState
 
 
@@ -70,10 +70,8 @@ class RecurrentStepper(Stepper[StepState]):
 
     @torch.no_grad()
     def start(self, n: int) -> StepState:
-        b = len(self.first.steps)
-        if n != b:
-            raise ShapeError(f"start({n}) must have one row for each source, and there are {b}: select rows afterwards")
-        sources = torch.arange(b, device=self.first.steps.device)
+        check_rows(n, len(self.first.steps))
+        sources = torch.arange(n, device=self.first.steps.device)
         shared = None if self.keys is None else SharedKeys.of(self.keys, sources)
         return self._read(self.first, torch.full_like(sources, self.begin), sources, shared)
 
