@@ -45,6 +45,9 @@ class Doomed(Task):
         self.task, self.at, self.end = task, at, end
         self.asked = 0
 
+    def before_step(self, step: int) -> None:
+        self.task.before_step(step)
+
     def loss(self, batch: Batch) -> LossOutput:
         self.asked += 1
         if self.asked == self.at:

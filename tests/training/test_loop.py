@@ -86,6 +86,26 @@ def test_accumulated_batches_equal_the_one_large_batch(size: int, accumulate: in
         torch.testing.assert_close(weights(small)[name], value, atol=1e-10, rtol=0)
 
 
+@pytest.mark.parametrize("accumulate", [1, 4])
+def test_a_task_is_told_the_number_of_each_step_whatever_a_step_accumulates(accumulate: int) -> None:
+    class Told(TinyTask):
+        def __init__(self) -> None:
+            super().__init__()
+            self.told: list[int | str] = []
+
+        def before_step(self, step: int) -> None:
+            self.told.append(step)
+
+        def loss(self, batch: Batch) -> LossOutput:
+            self.told.append("loss")
+            return super().loss(batch)
+
+    task = Told()
+    go(task, max_steps=3, accumulate=accumulate)
+    batches = [["loss"] * n for n in ((1, 1, 1) if accumulate == 1 else (4, 2, 4))]
+    assert task.told == [0, *batches[0], 1, *batches[1], 2, *batches[2]]
+
+
 def test_an_epoch_ends_with_a_step_however_many_batches_are_left() -> None:
     recorder = Recorder()
     settings = TrainingSettings(max_epochs=2, accumulate=4, patience=0)

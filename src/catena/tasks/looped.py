@@ -22,6 +22,7 @@ from catena.data.batches import BatchPlan
 from catena.data.reading import Tally
 from catena.errors import CheckpointError
 from catena.randomness import Randomness
+from catena.seq2seq.base import EncoderDecoder
 from catena.tasks.application import Application, Trained
 from catena.tasks.machine import choose_device, set_threads
 from catena.tasks.pretrained import Pretrained, open_pretrained
@@ -37,6 +38,12 @@ D = TypeVar("D")
 
 class TestedTask(Task):
     """A task that can score its test file, once, with the best checkpoint."""
+
+    def before_step(self, step: int) -> None:
+        """Encoder-decoders are told how far the training is, by which scheduled sampling goes."""
+        for part in self.model.modules():
+            if isinstance(part, EncoderDecoder):
+                part.set_progress(step)
 
     @abstractmethod
     def test_scores(self) -> dict[str, float]:

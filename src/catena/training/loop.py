@@ -194,6 +194,7 @@ class Loop:
     def _step(self, plan: EpochPlan) -> None:
         """Take the gradients of the next batches, weighted by their items, and make one step of them."""
         state = self.state
+        self.task.before_step(state.step)
         first_items = items = 0
         for i in range(state.batch, min(state.batch + self.settings.accumulate, len(plan))):
             with memory_advice(self.task, "making a batch"):

@@ -84,6 +84,10 @@ class Task(ABC):
     def epoch(self, number: int) -> EpochPlan:
         """The batches of epoch ``number`` (the first is 1): the same for the same seed, whenever asked."""
 
+    def before_step(self, step: int) -> None:
+        """Told before each step how many came before it; for models that train by a schedule of their own."""
+        return None
+
     @abstractmethod
     def loss(self, batch: Batch) -> LossOutput:
         """The loss of one batch. The loop has put the model into training mode."""

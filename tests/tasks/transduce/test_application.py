@@ -132,6 +132,18 @@ def test_a_killed_training_ends_the_same(kind: str, words: Path, tmp_path: Path)
     killed_anywhere_ends_the_same(make_task, made.training, tmp_path, kills=[1, 3])
 
 
+def test_scheduled_sampling_goes_by_the_steps_of_the_training(words: Path) -> None:
+    sampling = {"schedule": "linear", "k": 0.9, "c": 0.1, "least": 0.2}
+    made = config(words, "seq2seq", model={"network": {"d": 16, "d_embedding": 8, "sampling": sampling}})
+    data = TransduceApplication().prepare(made, Randomness(SEED), None, None)
+    task = TransduceApplication().task(made, data, torch.device("cpu"), Randomness(SEED))
+    shares = []
+    for step in (0, 3, 100):
+        task.before_step(step)
+        shares.append(task.model.true_share)
+    assert shares == pytest.approx([0.9, 0.6, 0.2])
+
+
 def test_a_fitted_run_is_made_again_by_resume(words: Path, tmp_path: Path) -> None:
     made = config(words)
     first = TransduceApplication().train(made, tmp_path / "run", SilentReporter())
