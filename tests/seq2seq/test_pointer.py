@@ -15,7 +15,7 @@ from torch import Tensor
 from catena.decoding.beam import beam
 from catena.decoding.greedy import greedy
 from catena.encoders.settings import EncoderSettings, RecurrentSettings, TransformerSettings
-from catena.errors import ConfigError
+from catena.errors import ConfigError, ShapeError
 from catena.seq2seq.pointer import PointerNetwork, Things, build_pointer
 from catena.seq2seq.pointer_settings import PointerSettings
 from catena.seq2seq.pointing import RULES, most_steps
@@ -184,7 +184,7 @@ def test_tokens_are_pointed_at_too_and_a_state_is_for_all_inputs() -> None:
     assert stepper.log_probs(stepper.start(2))[0, 3] == -math.inf
     weights = stepper.attention(stepper.start(2))
     assert torch.equal(weights > 0, stepper.source_mask(stepper.start(2)))
-    with pytest.raises(ConfigError, match="each of the 2 inputs"):
+    with pytest.raises(ShapeError, match="one row for each source, and there are 2"):
         stepper.start(3)
     with pytest.raises(ConfigError, match="points or tokens"):
         build_pointer(PointerSettings(), "any")
