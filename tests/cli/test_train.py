@@ -17,6 +17,7 @@ from catena.checkpoint import open_checkpoint, read_meta
 from catena.config import load
 from catena.tasks.classify.settings import ClassifyConfig
 from catena.tasks.classify.task import ClassifyTask
+from catena.tasks.table import task_of_file
 from tests.cli.conftest import TINY, Catena, environment, matches, rows, write_rows
 
 
@@ -414,3 +415,26 @@ def test_a_training_outlives_the_reader_of_its_output(files: Path, tmp_path: Pat
         assert process.wait(60) == 0
     assert open_checkpoint(tmp_path / "run").folder.name == "step-000004"
     assert "max_epochs reached" in (tmp_path / "run/log.txt").read_text(encoding="utf-8")
+
+
+def test_sources_may_be_words_of_the_command_where_targets_are_named(catena: Catena, tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("one\ntwo\n", encoding="utf-8")
+    (tmp_path / "a.de").write_text("eins\n", encoding="utf-8")
+    for task in ([], ["translate"]):
+        said = catena("train", *task, tmp_path / "a.en", "--target", tmp_path / "a.de", "-o", tmp_path / "run")
+        assert said.code == 1
+        assert said.sentence.startswith(f"{tmp_path / 'a.en'} has 2 lines and {tmp_path / 'a.de'} has 1: ")
+
+
+@pytest.mark.parametrize(
+    ("thing", "task"),
+    [
+        ({"title": "Soup", "ingredients": ["water"], "directions": ["Boil it."]}, "compose"),
+        ({"title": "Soup", "keywords": ["water"], "text": "Boil it.", "label": "food"}, "classify"),
+        ({"title": "Soup", "text": "Boil it."}, "classify"),
+    ],
+)
+def test_the_keys_of_json_lines_tell_the_task(thing: dict[str, object], task: str, tmp_path: Path) -> None:
+    path = tmp_path / "things.jsonl"
+    path.write_text(json.dumps(thing) + "\n", encoding="utf-8")
+    assert task_of_file(path).name == task

@@ -146,8 +146,13 @@ def test_the_name_of_the_file_helps(name: str, content: str, format: str, option
         (b"<?xml version='1.0'?>\n<a/>\n", "is XML or HTML"),
         (json.dumps({"data": [{"text": "x"}]}, indent=1).encode(), "one JSON document, not one object in each line"),
         (b'[{"text": "x"},\n {"text": "y"}]\n', "one JSON document"),
-        (b"love\tsex\t6.77\ntiger\tcat\t7.35\n", "has lines of '3' tab-separated fields"),
-        (b"1\tS\tNP VP\n2\tNP\n1\tX\tY\tZ\n", "has lines of '2', '3', '4' tab-separated fields"),
+        (b'{"text": "x"}\n\n{"text": "y"}\n{"text": "z"\n', ":4 is not a whole JSON object, and most lines are"),
+        (
+            b"pos\tso good\n\nneg\tso bad\nneg\tno\tgood\n" + b"pos\twell done\n" * 8,
+            ":4 has 3 tab-separated fields where 10 of 11 lines have 2: ",
+        ),
+        (b"love\tsex\t6.77\ntiger\tcat\t7.35\n", "has lines of 3 tab-separated fields"),
+        (b"1\tS\tNP VP\n2\tNP\n1\tX\tY\tZ\n", "has lines of 2 or 3 or 4 tab-separated fields"),
         (b"1,2,3\n4,5,6\n7,8,9\n", "nothing but numbers"),
     ],
 )

@@ -109,7 +109,8 @@ def _with_files_and_time(
     if flags.time is not None and all(key.path != ("training", "max_time") for key in all_keys(entry.config_class())):
         raise UsageError(f"{entry.name} is trained for a number of epochs, not for a time: give --epochs, not --time")
     if files:
-        data = {**data, "data": {**data.get("data", {}), "train": list(files)}}
+        key = "source" if ("data", "target") in named and ("data", "source") not in named else "train"
+        data = {**data, "data": {**data.get("data", {}), key: list(files)}}
     if flags.time is not None:
         data = {**data, "training": {**data.get("training", {}), "max_time": flags.time}}
     return data
@@ -128,6 +129,8 @@ def _find_task(words: Sequence[str]) -> Entry:
         return task_of_config(_config_of_run(Path(old)))
     if "-h" in words or "--help" in words:
         return next((TASKS[word] for word in words if word in TASKS), TASKS["classify"])
+    if _value_of(words, "--target", "--data.target") is not None:  # texts in two files, line by line
+        return TASKS["translate"]
     first = _first_file(words)
     if first in TASKS:
         return TASKS[first]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -143,7 +144,8 @@ TASKS.register("converse")(
 
 
 def task_of_file(path: Path, encoding: str | None = None) -> Entry:
-    """The task that a data file is for, by its format; pairs of sentences are translated, pairs of words transduced."""
+    """The task that a data file is for, by its format; pairs of sentences are translated, pairs of words transduced,
+    and texts are composed where JSON lines have a title, a list and no label."""
     from catena.data.pairing import are_sentences
     from catena.data.recognise import UNKNOWN, recognise
 
@@ -152,6 +154,8 @@ def task_of_file(path: Path, encoding: str | None = None) -> Entry:
         raise FormatError(f"the format of {path} is not known: {found.why}")
     if found.format == "parallel" and are_sentences(path, encoding):
         return TASKS["translate"]
+    if found.format == "jsonl" and "label_column" not in found.options and _have_agendas(path, encoding):
+        return TASKS["compose"]
     for name in TASKS:
         if found.format in TASKS[name].formats:
             return TASKS[name]
@@ -159,6 +163,15 @@ def task_of_file(path: Path, encoding: str | None = None) -> Entry:
     raise FormatError(
         f"{path} looks like {found.format!r} ({found.why}), which no task is trained on yet. Known: {tasks}"
     )
+
+
+def _have_agendas(path: Path, encoding: str | None) -> bool:
+    """Whether the first JSON object of a file has a goal, a list of items and a text, under their common names."""
+    from catena.data.readers.sample import take_sample
+    from catena.tasks.compose.reading import GOAL_NAMES, ITEM_NAMES, TEXT_NAMES
+
+    thing = json.loads(take_sample(path, encoding).filled[0])
+    return all(any(name in thing for name in names) for names in (GOAL_NAMES, ITEM_NAMES, TEXT_NAMES))
 
 
 def task_of_config(path: Path) -> Entry:

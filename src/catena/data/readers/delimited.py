@@ -70,7 +70,7 @@ def read_csv(
             raise _ragged(place, fields, names, delimiter)
         labels = split_labels(fields[label_at], separator) if label_at is not None else ()
         if label_at is not None and not labels and not separator:
-            cure = "Fill it in, leave the record out, or give a separator if a text may have no label."
+            cure = "Fill it in, or leave the record out; texts that may have none need a separator (--label-separator)."
             raise bad_line(place.file, place.line, delimiter.join(fields), f"has no {names[label_at]}", cure)
         yield LabelledText(fields[text_at], labels, place)
 

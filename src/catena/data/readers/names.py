@@ -63,14 +63,16 @@ def choose_columns(
     text = text_column if text_column is not None else find_name(rest, TEXT_NAMES)
     there = ", ".join(repr(name) for name in list(names)[:20])
     if text is None:
-        raise FormatError(f"{where} has no column of texts with a common name, but {there}: name one as text_column")
+        raise FormatError(
+            f"{where} has no column of texts with a common name, but {there}: name one as text_column (--text-column)"
+        )
     if not labelled:
         return Chosen(text, None)
     label = label_column if label_column is not None else find_name([n for n in rest if n != text], LABEL_NAMES)
     if label is None:
         raise NoLabelColumnError(
-            f"{where} has no column of labels with a common name, but {there}: name one as label_column, "
-            "or read it without labels"
+            f"{where} has no column of labels with a common name, but {there}: name one as label_column "
+            "(--label-column), or read it without labels"
         )
     return Chosen(text, label)
 

@@ -5,6 +5,7 @@ They stand apart from the readers so that a reader that fails can say what the f
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -246,18 +247,49 @@ def _is_json_document(sample: Sample) -> bool:
 
 def no_sign(sample: Sample) -> str:
     """Why a text file fits no format."""
+    if (broken := _broken_object(sample)) is not None:
+        return f"{sample.path}:{broken} is not a whole JSON object, and most lines are: put it right, or leave it out"
     if _is_json_document(sample):
         return (
             f"{sample.path} looks like one JSON document, not one object in each line: write its items one to a line "
             "(jq -c '.[]' does it)"
         )
     if any("\t" in line for line in sample.filled):
-        widths = sorted({line.count("\t") + 1 for line in sample.filled})
-        return (
-            f"{sample.path} has lines of {listed(widths)} tab-separated fields, and neither a header nor the values "
-            "show which is the text: name the format"
-        )
+        return _ragged(sample)
     return f"{sample.path} holds almost nothing but numbers, and no header: name the format and the columns"
+
+
+def _broken_object(sample: Sample) -> int | None:
+    """The number of the first line that is no JSON object, where most lines are one."""
+    broken = [n for n, line in enumerate(sample.lines, start=1) if line.strip() and not _is_object(line)]
+    return broken[0] if broken and 2 * len(broken) < len(sample.filled) else None
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _ragged(sample: Sample) -> str:
+    """Which line of a table with tabs has more or fewer fields than nearly all; how many there are, if none stands
+    out."""
+    counts = Counter(line.count("\t") + 1 for line in sample.filled)
+    usual, lines = counts.most_common(1)[0]
+    if usual > 1 and len(sample.filled) > lines >= 0.8 * len(sample.filled):
+        odd = next(n for n, line in enumerate(sample.lines, start=1) if line.strip() and line.count("\t") + 1 != usual)
+        n = sample.lines[odd - 1].count("\t") + 1
+        return (
+            f"{sample.path}:{odd} has {n} tab-separated field{'s' * (n != 1)} where {lines:,} of "
+            f"{len(sample.filled):,} lines have {usual}: put it right, or name the format, such as --format tsv-label, in which the first tab "
+            "ends the label and others belong to the text"
+        )
+    widths = " or ".join(map(str, sorted(counts)[:4])) + (" or more" if len(counts) > 4 else "")
+    return (
+        f"{sample.path} has lines of {widths} tab-separated fields, and neither a header nor the values show which is "
+        "the text: name the format"
+    )
 
 
 # --- all together -------------------------------------------------------------------------------------------

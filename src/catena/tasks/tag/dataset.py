@@ -91,7 +91,7 @@ def recognised(data: TagData, path: str | Path) -> Recognised:
         raise FormatError(f"{found.why} (a tagger learns from {' or '.join(SENTENCES)})")
     raise FormatError(
         f"{path} is read as {found.format!r} ({found.why}), and a tagger learns from {' or '.join(SENTENCES)}: name "
-        f"the format with --format if that is wrong"
+        f"the format (--format of train, --input-format of other verbs) if that is wrong"
     )
 
 

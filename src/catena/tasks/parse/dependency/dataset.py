@@ -70,7 +70,8 @@ def read_sentences(data: ParseData, path: Path | str, to_score: bool = False) ->
             rules = ", or --model grammar for rules of a grammar" if found.format == "text" and not to_score else ""
             raise FormatError(
                 f"{path} looks like {FORMATS[found.format].title} ({found.why}), and dependency trees are read from "
-                f"CoNLL-U: give a file of that format, or --format conllu to take it for one{rules}"
+                f"CoNLL-U: give a file of that format, or name it (--format conllu of train, --input-format conllu of "
+                f"other verbs){rules}"
             )
     yield from read(path, encoding=data.encoding)
 
