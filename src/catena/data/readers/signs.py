@@ -282,8 +282,8 @@ def _ragged(sample: Sample) -> str:
         n = sample.lines[odd - 1].count("\t") + 1
         return (
             f"{sample.path}:{odd} has {n} tab-separated field{'s' * (n != 1)} where {lines:,} of "
-            f"{len(sample.filled):,} lines have {usual}: put it right, or name the format, such as --format tsv-label, in which the first tab "
-            "ends the label and others belong to the text"
+            f"{len(sample.filled):,} lines have {usual}: put it right, or name the format, such as --format tsv-label, "
+            "in which the first tab ends the label and others belong to the text"
         )
     widths = " or ".join(map(str, sorted(counts)[:4])) + (" or more" if len(counts) > 4 else "")
     return (
