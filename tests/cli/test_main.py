@@ -198,3 +198,11 @@ def test_json_is_a_format_in_every_verb_that_has_it(catena: Catena, words: list[
 
 def test_python_m_catena_gives_its_exit_code() -> None:
     assert in_process_of_its_own("nonsense").returncode == 2
+
+
+def test_help_lists_the_kinds_that_a_section_may_have_in_its_place(catena: Catena) -> None:
+    said = catena("train", "lm", "--model", "lstm", "--help")
+    assert "--model.encoder dilated" not in said.out, "those are kinds of the encoder of another model"
+    assert "  --model.output softmax|adaptive|" in said.out
+    said = catena("train", "lm", "--model", "convolution", "--help")
+    assert "  --model.encoder dilated|convolution (default: dilated)" in said.out

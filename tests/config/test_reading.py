@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
@@ -194,9 +194,7 @@ def test_lines_are_found_in_inline_tables_dotted_and_quoted_keys_and_odd_texts()
 def test_the_source_is_named(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("\ufeffseed = 1.5\n", encoding="utf-8")
-    with pytest.raises(
-        ConfigError, match=rf"^{re.escape(str(path))} has a value .*: seed \(line 1\) is 1.5: must be"
-    ):
+    with pytest.raises(ConfigError, match=rf"^{re.escape(str(path))} has a value .*: seed \(line 1\) is 1.5: must be"):
         load(House, path)
 
 
@@ -215,3 +213,34 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_toml(tmp_path / "bad.toml")
     with pytest.raises(ConfigError, match=r"the config file .* cannot be read: "):
         read_toml(tmp_path / "bad.toml" / "inside")
+
+
+class Fixed(Config):
+    kind: Literal["fixed"] = "fixed"
+    norm: Literal["pre", "post"] = "pre"
+
+
+class WithOne(Config):
+    """A part that is always of one kind."""
+
+    kind: Literal["one"] = "one"
+    part: Fixed = Fixed()
+
+
+class WithTwo(Config):
+    kind: Literal["two"] = "two"
+    part: Annotated[Lstm | Gru, Field(discriminator="kind")] = Lstm()
+
+
+class Either(Config):
+    model: Annotated[WithOne | WithTwo, Field(discriminator="kind")] = WithOne()
+
+
+def test_the_values_of_a_key_are_those_of_the_kinds_around_it() -> None:
+    start = "the config has a value that cannot be used: "
+    wrong = {"model": {"kind": "one", "part": {"kind": "gru"}}}
+    assert message(Either, wrong) == f"{start}model.part.kind is 'gru': known are 'fixed'"
+    wrong = {"model": {"kind": "one", "part": {"norm": "after"}}}
+    assert message(Either, wrong) == f"{start}model.part.norm is 'after': known are 'post', 'pre'"
+    wrong = {"model": {"kind": "two", "part": {"kind": "fixed"}}}
+    assert message(Either, wrong) == f"{start}model.part.kind is 'fixed': known are 'gru', 'lstm'"

@@ -9,7 +9,9 @@ import torch
 from safetensors.torch import load, save
 from torch import nn
 
+from catena.config import parse
 from catena.data.vocabulary import PAD, Vocabulary
+from catena.embeddings.settings import EmbeddingSettings
 from catena.encoders.settings import ConvolutionSettings, DilatedSettings, RecurrentSettings, TransformerSettings
 from catena.errors import ConfigError, ShapeError
 from catena.lm.base import SPECIALS
@@ -25,6 +27,7 @@ from catena.lm.neural_settings import (
     RnnModel,
     TransformerModel,
 )
+from catena.outputs.settings import HierarchicalSettings
 from tests.laws.stepper_laws import StepperLaws
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g"]
@@ -193,4 +196,16 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ConfigError, match="looks ahead"):
         build_neural(both, vocabulary(), vocabulary().counts)
     with pytest.raises(ValueError, match=r"tied = true trains the embedding .* keeps it as it is: set tied = false"):
-        LstmModel(embedding={"mode": "static", "vectors": "v.txt"})
+        LstmModel(embedding={"mode": "static", "vectors": "v.txt"}, tied=True)
+
+
+def test_weights_are_tied_where_they_can_be_unless_it_is_asked_for() -> None:
+    hierarchical = HierarchicalSettings()
+    assert LstmModel().tied
+    assert LstmModel(output=HierarchicalSettings(tree="classes")).tied
+    assert not LstmModel(output=hierarchical).tied
+    assert not LstmModel(output={"kind": "hierarchical", "tree": "balanced"}).tied
+    assert not LstmModel(embedding=EmbeddingSettings(d=4, mode="static", vectors="some.txt")).tied
+    with pytest.raises(ValueError, match=r"output\.tree = 'huffman' has weights for each decision, .*: leave tied out"):
+        LstmModel(output=hierarchical, tied=True)
+    assert not parse(GruModel, {"output": {"kind": "hierarchical"}}).tied

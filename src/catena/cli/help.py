@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from catena.config import KIND, Config, Key, flag_table, parse
+from catena.config import KIND, Config, Key, flag_table, kind_of, parse, sections_of
 from catena.errors import ConfigError
 
 WIDTH = 100
@@ -25,8 +25,8 @@ def config_help(schema: type[Config], data: Mapping[str, Any]) -> Iterator[str]:
         config = parse(schema, {}, source="--help")
     table = flag_table(schema, kinds)
     yield from ("", *textwrap.wrap(HEAD, WIDTH))
-    for path, section in _sections(config, ()):
-        lines = [line for key in _keys_of(section, path, table) for line in _key_help(key, section, table)]
+    for path, section, kinds_there in _sections(config, ()):
+        lines = [line for key in _keys_of(section, path, kinds_there) for line in _key_help(key, section, table)]
         if lines:
             yield from ("", f"[{'.'.join(path)}]" if path else "[top]", *lines)
 
@@ -37,20 +37,24 @@ def _kinds_in(data: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in inner.items() if value} | ({KIND: data[KIND]} if KIND in data else {})
 
 
-def _sections(config: Config, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Config]]:
-    yield path, config
-    for name in type(config).model_fields:
+def _sections(
+    config: Config, path: tuple[str, ...], kinds: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Config, tuple[str, ...]]]:
+    """Every section with its path and the kinds it may be of, as its own parent has them: a section of the same name
+    in another kind of the parent may be of others."""
+    yield path, config, kinds
+    for name, classes in sections_of(type(config)).items():
         if isinstance(inner := getattr(config, name), Config):
-            yield from _sections(inner, (*path, name))
+            yield from _sections(inner, (*path, name), tuple(map(kind_of, classes)))
 
 
-def _keys_of(section: Config, path: tuple[str, ...], table: Mapping[str, Key]) -> Iterator[Key]:
+def _keys_of(section: Config, path: tuple[str, ...], kinds: tuple[str, ...]) -> Iterator[Key]:
     fields = type(section).model_fields
     for name in sorted(fields, key=lambda name: name != KIND):  # the kind first, for it decides about the others
         if isinstance(getattr(section, name), Config):
             continue
-        kinds = table[".".join((*path, name))].kinds if name == KIND else ()
-        key = Key((*path, name), fields[name], kinds)
+        several = kinds if name == KIND and len(kinds) > 1 else ()
+        key = Key((*path, name), fields[name], several)
         if len(key.values) != 1:  # one choice is no choice
             yield key
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from catena.config.schema import KIND, Config, keys, kind_of, sections_in
+from catena.config.schema import KIND, Config, Key, keys, kind_of, sections_in
 from catena.registry import did_you_mean
 
 MISSING = object()
@@ -83,7 +83,7 @@ def _reason(
 ) -> str:
     kind = found["type"]
     if kind == "literal_error":
-        return did_you_mean(str(value), next((key.choices for key in keys(schema) if key.path == path), ()))
+        return did_you_mean(str(value), _choices(schema, path, data))
     if kind == "union_tag_invalid":
         return did_you_mean(str(value), [kind_of(section) for section in _classes_at(schema, path[:-1], data)])
     if kind in ("model_type", "model_attributes_type"):
@@ -92,6 +92,14 @@ def _reason(
     for words, meant in PLAIN.items():
         message = message.replace(words, meant)
     return message[0].lower() + message[1:]
+
+
+def _choices(schema: type[Config], path: tuple[str, ...], data: Mapping[str, Any]) -> list[str]:
+    """What a key may be in the section as its kind is chosen; the key of another kind may take other values."""
+    classes, kind = _classes_at(schema, path[:-1], data), _value_at(data, (*path[:-1], KIND))
+    chosen = [section for section in classes if path[-1] != KIND and kind_of(section) == kind] or classes
+    fields = [section.model_fields[path[-1]] for section in chosen if path[-1] in section.model_fields]
+    return list(dict.fromkeys(choice for field in fields for choice in Key(path, field).choices))
 
 
 def _place(schema: type[Config], loc: Sequence[int | str], data: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,14 @@ from catena.encoders.settings import (
 )
 from catena.outputs.settings import OutputSettings, SoftmaxSettings
 
+KEPT = ("static", "multichannel")
+"""Modes of the embedding in which the vectors of a file are kept as they are."""
+
+
+def _value(section: Any, key: str) -> Any:
+    """A value of a section that may be written out or made already; None where it is not set."""
+    return section.get(key) if isinstance(section, dict) else getattr(section, key, None)
+
 
 class NeuralSettings(Config):
     """What all neural language models share."""
@@ -26,7 +34,8 @@ class NeuralSettings(Config):
     output: OutputSettings = SoftmaxSettings()
     """How a vector becomes a distribution over the vocabulary."""
     tied: bool = True
-    """The output layer has the embedding's own weights; a map is put between where the sizes differ."""
+    """The output layer has the embedding's own weights; a map is put between where the sizes differ. If not set, false
+    for vectors that are kept as they are, and for trees of decisions, which have no weights for each word."""
     dropout_input: Probability = 0.2
     """Probability of dropping a number of a token's vector in training."""
     dropout_output: Probability = 0.2
@@ -36,9 +45,24 @@ class NeuralSettings(Config):
     locked: bool = True
     """dropout_input and dropout_output drop the same units at every step of a sequence (variational dropout)."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _untie(cls, data: Any) -> Any:
+        """Tie no weights where that cannot be, unless the config asks for it, which is refused below."""
+        if not isinstance(data, dict) or "tied" in data:
+            return data
+        mode, tree = _value(data.get("embedding"), "mode"), _value(data.get("output"), "tree")
+        decisions = _value(data.get("output"), "kind") == "hierarchical" and tree != "classes"
+        return {**data, "tied": False} if decisions or mode in KEPT else data
+
     @model_validator(mode="after")
     def _can_be_tied(self) -> NeuralSettings:
-        if self.tied and self.embedding.mode in ("static", "multichannel"):
+        if self.tied and self.output.kind == "hierarchical" and self.output.tree != "classes":
+            raise ValueError(
+                f"output.tree = {self.output.tree!r} has weights for each decision, not for each word, so that tied = "
+                "true cannot tie them to the embedding: leave tied out, or choose output.tree = 'classes'"
+            )
+        if self.tied and self.embedding.mode in KEPT:
             raise ValueError(
                 f"tied = true trains the embedding with the output layer, and embedding.mode = "
                 f"{self.embedding.mode!r} keeps it as it is: set tied = false, or embedding.mode = 'tuned'"
