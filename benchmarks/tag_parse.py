@@ -1,6 +1,6 @@
 """Taggers and parsers through Catena and through its peers: time to the same answer, turn by turn, ratios.
 
-    CATENA_DATA=… python benchmarks/tag_parse.py [features] [layer] [--threads 1] [--rounds 3]
+    CATENA_DATA=… python benchmarks/tag_parse.py [features] [layer] [parsing] [wnut] [--threads 1]
 
 Each part is a file of its own, ``tag_parse_features.py`` and so on, with a function ``run(options)``; without a name
 all parts run. Contestants take turns in one process, so that a busy machine slows them alike. A figure is the median of

@@ -14,7 +14,7 @@ from catena.tasks.lm.application import LmApplication
 from catena.tasks.lm.settings import LmConfig
 from catena.training.report import SilentReporter
 
-LINES = ["the cat sat on the mat .", "a dog ran away", "", "the dog sat", "a cat ran to the mat ."] * 4
+LINES = ["the cat sat on the mat .", "Anna ran away", "", "the dog sat", "a cat ran to the mat ."] * 4
 
 
 def train(folder: Path, **model: object) -> Path:
@@ -22,7 +22,7 @@ def train(folder: Path, **model: object) -> Path:
     text.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     values = {
         "machine": {"device": "cpu"},
-        "tokenizer": {"kind": "whitespace"},
+        "tokenizer": {"kind": "whitespace", "lowercase": False},
         "vocabulary": {"min_count": 1},
         "data": {"train": [str(text)], "dev": str(text)},
         "model": model,
@@ -56,7 +56,7 @@ def test_an_exported_model_is_the_same_in_any_reader(tmp_path: Path) -> None:
     model = catena.load(run)
     model.export("arpa", path)
     again = catena.load(path)
-    texts = ["the dog ran away", "a mat sat on the cat", "mat mat", ""]
+    texts = ["the dog ran away", "Anna sat", "a mat sat on the cat", "mat mat", ""]
     for text, before, after in zip(texts, model.predict(texts), again.predict(texts), strict=True):
         assert after.log_prob == pytest.approx(before.log_prob, abs=1e-5)
         assert after.log_prob == pytest.approx(by_hand(path, text.split()), abs=1e-5)
