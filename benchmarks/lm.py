@@ -6,8 +6,8 @@ Each part is a file of its own, ``lm_ngram.py`` and so on, and says what it need
 run, one after another, each in a process of its own, since some measure how it grows. Inside a part contestants take
 turns. What stands behind ``--`` is handed to the parts: ``lm.py generate -- --threads 1``.
 
-A part whose peers or data are missing says so, and the others go on. Peers are those of ``requirements-peers.txt``, in a
-virtual environment of their own, with this repository's ``src`` on ``PYTHONPATH``.
+A part whose peers or data are missing says so, and the others go on. Peers are those of ``requirements-peers.txt``, in
+a virtual environment of their own, with this repository's ``src`` on ``PYTHONPATH``.
 """
 
 from __future__ import annotations
