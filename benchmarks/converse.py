@@ -53,24 +53,25 @@ def table(data: Path, runs: list[str]) -> Iterator[str]:
     from catena.metrics.intervals import bootstrap_score_interval
     from catena.metrics.significance import paired_bootstrap
     from catena.randomness import Randomness
-    from catena.tasks.converse.questions import MEASURES
+    from catena.tasks.converse.questions import measures_of
+    from catena.tasks.converse.settings import EvaluationSettings
     from catena.tasks.load import load
 
-    found = {}
+    measures, found = measures_of(EvaluationSettings()), {}
     for run in runs:
         model = load(run, "cpu")
         groups, _ = model.questions(data / TEST)
         standings = model.ranker.standings(groups)
         cells = []
-        for measure in MEASURES.values():
+        for measure in measures.values():
             rows = measure.statistics(groups, standings)
             interval = bootstrap_score_interval(rows, measure.score, Randomness(0).numpy("intervals"))
             cells.append(f"{interval.value:.4f} ({interval.low:.4f} to {interval.high:.4f})")
-        found[run] = MEASURES["recall@1"].statistics(groups, standings)
+        found[run] = measures["recall@1"].statistics(groups, standings)
         yield f"| {Path(run).name} | " + " | ".join(cells) + " |"
     *others, last = runs
     for run in others:
-        score = MEASURES["recall@1"].score
+        score = measures["recall@1"].score
         tested = paired_bootstrap(found[last], found[run], score, Randomness(0).numpy("compare"), metric="recall@1")
         yield tested.sentence(Path(last).name, Path(run).name)
 

@@ -11,7 +11,7 @@ from catena.data.examples import Place
 from catena.errors import DataError, FormatError
 from catena.metrics.ranking import Standing
 from catena.tasks.converse.dataset import prepare
-from catena.tasks.converse.questions import questions_of, report_of, scores_of
+from catena.tasks.converse.questions import measure_of, questions_of, report_of, scores_of
 from catena.tasks.converse.settings import EvaluationSettings
 from tests.tasks.converse.helpers import config, write_pairs
 
@@ -114,10 +114,15 @@ def test_too_few_responses_are_filled_up_or_refused() -> None:
 def test_a_report_names_what_was_asked() -> None:
     groups = questions_of([exchange(f"c{i}", f"r{i}") for i in range(5)], EvaluationSettings(candidates=3), "pairs")
     standings = [[Standing(0, 0)], [Standing(1, 0)], [Standing(0, 2)], [Standing(0, 0)], [Standing(2, 0)]]
-    scores = scores_of(groups, standings)
+    scores = scores_of(groups, standings, EvaluationSettings())
     assert scores["recall@1"] == pytest.approx((1 + 0 + 1 / 3 + 1 + 0) / 5)
     report = report_of(groups, standings, EvaluationSettings(candidates=3), "pairs")
     assert (
         report.signatures["recall@1"] == "recall@1|ties:expected|candidates:3|distractors:random|questions:5|seed:0|n=5"
     )
     assert report.lines[0] == "5 contexts, 5 questions"
+    assert list(scores_of(groups, standings, EvaluationSettings(recall=(3, 1)))) == ["recall@3", "recall@1", "mrr"]
+    assert measure_of("recall@12", EvaluationSettings()).name == "recall@12|ties:expected"
+    for name in ("recall@0", "recall", "precision@1"):
+        with pytest.raises(DataError, match=f"a ranking of responses has no '{name}'"):
+            measure_of(name, EvaluationSettings())

@@ -40,7 +40,7 @@ from catena.tasks.converse.index import INDEX, build_index, load_index, load_tex
 from catena.tasks.converse.predictor import ConversePredictor, RetrievalPredictor
 from catena.tasks.converse.questions import questions_of, scores_of
 from catena.tasks.converse.rankers import DualRanker, MixedRanker, Ranker, Searcher, TermRanker
-from catena.tasks.converse.settings import FITTED, RANKING, WHAT_NEXT, WRITES, ConverseConfig, MixtureSettings
+from catena.tasks.converse.settings import FITTED, WHAT_NEXT, WRITES, ConverseConfig, MixtureSettings
 from catena.tasks.fitted import Fitted, Fitting
 from catena.tasks.looped import LoopedApplication, TestedTask, same_make
 from catena.tasks.machine import choose_device
@@ -95,8 +95,8 @@ class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
         else:
             ranker = _terms(config, data)
         test = _questions(config, data, "test")
-        scores = scores_of(dev, ranker.standings(dev))
-        on_test = scores_of(test, ranker.standings(test)) if test else {}
+        scores = scores_of(dev, ranker.standings(dev), config.evaluation)
+        on_test = scores_of(test, ranker.standings(test), config.evaluation) if test else {}
         index = build_index(config, ranker, *responses_for(config, data))
 
         def save(folder: Path) -> None:
@@ -106,7 +106,7 @@ class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
             for i, part in enumerate(folders):
                 shutil.copytree(part, folder / PARTS / str(i))
 
-        return fitting.keep(Fitted(scores, RANKING[0], save, len(data.taught), on_test), WHAT_NEXT)
+        return fitting.keep(Fitted(scores, config.evaluation.ranking[0], save, len(data.taught), on_test), WHAT_NEXT)
 
     def _mixed(self, settings: MixtureSettings, folders: list[Path], dev: list, fitting: Fitting) -> MixedRanker:
         rankers = [_ranker_of(folder) for folder in folders]

@@ -23,7 +23,7 @@ from catena.tasks.converse.encoding import DualEncoding
 from catena.tasks.converse.index import CONTEXTS, INDEX, RESPONSES, responses_for
 from catena.tasks.converse.questions import Groups, questions_of, scores_of
 from catena.tasks.converse.rankers import DualRanker
-from catena.tasks.converse.settings import RANKING, WHAT_NEXT, ConverseConfig
+from catena.tasks.converse.settings import WHAT_NEXT, ConverseConfig
 from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.training.task import EpochPlan, Evaluation, LossOutput
 
@@ -92,7 +92,7 @@ class DualTask(TestedTask):
 
     @property
     def metric(self) -> str:
-        return RANKING[0]
+        return self.config.evaluation.ranking[0]
 
     @property
     def higher_is_better(self) -> bool:
@@ -156,10 +156,13 @@ class DualTask(TestedTask):
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
     def evaluate(self) -> Evaluation:
-        return Evaluation(scores_of(self._dev, self.ranker.standings(self._dev)), self._samples())
+        return Evaluation(self._scores(self._dev), self._samples())
 
     def test_scores(self) -> dict[str, float]:
-        return scores_of(self._test, self.ranker.standings(self._test)) if self._test else {}
+        return self._scores(self._test) if self._test else {}
+
+    def _scores(self, groups: Groups) -> dict[str, float]:
+        return scores_of(groups, self.ranker.standings(groups), self.config.evaluation)
 
     def _samples(self) -> list[str]:
         shown = [group[0] for group in self._dev[:3]]

@@ -113,7 +113,7 @@ class WritingTask(TestedTask):
         scores, _ = self.scribe.perplexities(self.data.test)
         shown = self.data.test[: self.config.evaluation.written]
         scores |= self.scribe.diversity(shown, self.config.evaluation.search)
-        return scores | scores_of(self._test, self.scribe.standings(self._test))
+        return scores | scores_of(self._test, self.scribe.standings(self._test), self.config.evaluation)
 
     def _samples(self) -> list[str]:
         shown = self.data.dev[:3]

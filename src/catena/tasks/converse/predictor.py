@@ -17,13 +17,12 @@ from catena.data.readers.dialogue import CONTEXT_COLUMNS, read, turns_of
 from catena.data.reading import Tally
 from catena.errors import DataError, FormatError
 from catena.metrics.ranking import Standing
-from catena.registry import did_you_mean
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
 from catena.tasks.converse.dataset import exchanges, format_of
 from catena.tasks.converse.index import Found, ResponseIndex
-from catena.tasks.converse.questions import MEASURES, Groups, questions_of, report_of
+from catena.tasks.converse.questions import Groups, measure_of, questions_of, report_of
 from catena.tasks.converse.rankers import Ranker, Searcher
-from catena.tasks.converse.settings import RANKING, ConverseConfig, ConverseData
+from catena.tasks.converse.settings import ConverseConfig, ConverseData
 from catena.tasks.written import NOT_KNOWN, guess_remark, score_cell, score_value
 
 BLOCK = 256
@@ -129,13 +128,11 @@ class ConversePredictor(Predictor):
         return report_of(groups, self.ranker.standings(groups), self.config.evaluation, format)
 
     def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
-        metric = metric or RANKING[0]
-        if metric not in MEASURES:
-            raise DataError(f"a ranking of responses has no {metric!r}: {did_you_mean(metric, MEASURES)}")
+        measure = measure_of(metric or self.config.evaluation.ranking[0], self.config.evaluation)
         groups, _ = self.questions(path, reading)
         right = [[(q.exchange.context, q.candidates) for q in group] for group in groups]
         given: list[list[Standing]] = self.ranker.standings(groups)
-        return Answers(MEASURES[metric], right, given)
+        return Answers(measure, right, given)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

@@ -14,12 +14,9 @@ from catena.metrics.intervals import bootstrap_score_interval
 from catena.metrics.measure import Measure, signature
 from catena.metrics.ranking import RECIPROCAL_RANK, Standing, recall_measure
 from catena.randomness import Randomness
+from catena.registry import did_you_mean
 from catena.tasks.application import Report
-from catena.tasks.converse.settings import RANKING, EvaluationSettings
-
-MEASURES: dict[str, Measure] = {
-    name: RECIPROCAL_RANK if name == "mrr" else recall_measure(int(name.split("@")[1])) for name in RANKING
-}
+from catena.tasks.converse.settings import EvaluationSettings
 
 
 @dataclass(frozen=True)
@@ -86,9 +83,26 @@ def _drawn(right: Sequence[Exchange], settings: EvaluationSettings, more: Sequen
     return groups
 
 
-def scores_of(groups: Groups, standings: Sequence[Sequence[Standing]]) -> dict[str, float]:
-    """All scores of a ranking."""
-    return {name: float(measure(groups, standings)) for name, measure in MEASURES.items()}
+def measure_of(name: str, settings: EvaluationSettings) -> Measure:
+    """A score of a ranking by its name: mrr, or recall@k with any k."""
+    recall, _, k = name.partition("@")
+    if recall == "recall" and k.isdecimal() and int(k):
+        return recall_measure(int(k))
+    if name != "mrr":
+        raise DataError(f"a ranking of responses has no {name!r}: {did_you_mean(name, settings.ranking)}")
+    return RECIPROCAL_RANK
+
+
+def measures_of(settings: EvaluationSettings) -> dict[str, Measure]:
+    """All scores of a ranking by their names."""
+    return {name: measure_of(name, settings) for name in settings.ranking}
+
+
+def scores_of(
+    groups: Groups, standings: Sequence[Sequence[Standing]], settings: EvaluationSettings
+) -> dict[str, float]:
+    """What a ranking scores."""
+    return {name: float(measure(groups, standings)) for name, measure in measures_of(settings).items()}
 
 
 def signatures_of(groups: Groups, settings: EvaluationSettings, format: str) -> dict[str, str]:
@@ -102,17 +116,17 @@ def signatures_of(groups: Groups, settings: EvaluationSettings, format: str) -> 
     }
     if how == "random":
         about["seed"] = settings.seed
-    return {name: signature(measure.name, len(groups), about) for name, measure in MEASURES.items()}
+    return {name: signature(measure.name, len(groups), about) for name, measure in measures_of(settings).items()}
 
 
 def report_of(
     groups: Groups, standings: Sequence[Sequence[Standing]], settings: EvaluationSettings, format: str
 ) -> Report:
     """Scores with their intervals, in lines for a person. Intervals are of contexts, drawn with all their questions."""
-    scores, signed = scores_of(groups, standings), signatures_of(groups, settings, format)
+    scores, signed = scores_of(groups, standings, settings), signatures_of(groups, settings, format)
     generator = Randomness(0).numpy("intervals")
     lines = [f"{len(groups):,} contexts, {sum(map(len, groups)):,} questions"]
-    for name, measure in MEASURES.items():
+    for name, measure in measures_of(settings).items():
         between = ""
         if len(groups) > 1:
             found = bootstrap_score_interval(measure.statistics(groups, standings), measure.score, generator)

@@ -120,6 +120,8 @@ class IndexSettings(Config):
 class EvaluationSettings(Config):
     """How the model is judged."""
 
+    recall: tuple[Annotated[int, Field(gt=0)], ...] = Field((1, 2, 5), min_length=1)
+    """The k of every recall@k: how often a right response is among the k best. The first chooses checkpoints."""
     candidates: int = Field(10, ge=2)
     """Responses that a right one is ranked among, itself counted, where wrong ones are drawn."""
     distractors: Literal["auto", "random", "given", "hard"] = "auto"
@@ -135,8 +137,12 @@ class EvaluationSettings(Config):
     written: int = Field(100, ge=0)
     """Responses that a generative model writes at an evaluation, for distinct-1 and distinct-2; 0 for none."""
 
+    @property
+    def ranking(self) -> tuple[str, ...]:
+        """The names of the scores of a ranking."""
+        return (*(f"recall@{k}" for k in self.recall), "mrr")
 
-RANKING = ("recall@1", "recall@2", "recall@5", "mrr")
+
 WRITING = ("perplexity", "nats_per_token")
 WHAT_NEXT = ("chat RUN", "evaluate RUN FILE", "predict RUN FILE --nbest 3 --scores")
 
@@ -179,7 +185,7 @@ class ConverseConfig(Config):
 
     def _problems(self) -> Iterator[str]:
         kind, metric = self.model.kind, self.training.metric
-        known = WRITING if kind in WRITES else RANKING
+        known = WRITING if kind in WRITES else self.evaluation.ranking
         if metric not in (None, *known):
             yield f"training.metric = {metric!r} is no score of this model: {did_you_mean(str(metric), known)}"
         if self.index.clusters is not None and kind != "dual":
