@@ -54,6 +54,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "encoder": {"d": 8, "n_heads": 2, "n_layers": 1, "d_feed": 9},
     },
     "highway": {**SMALL_CNN, "n_highway": 2},
+    "highway, own carry": {**SMALL_CNN, "n_highway": 2, "highway_carry": "own"},
 }
 
 
@@ -82,6 +83,14 @@ def test_every_model_gives_a_loss_and_a_gradient_to_every_weight(model: str, sev
     output.total.backward()
     without = [name for name, p in task.model.named_parameters() if p.requires_grad and p.grad is None]
     assert not without
+
+
+def test_the_carry_of_highway_layers_is_one_key() -> None:
+    def size(model: str) -> int:
+        return sum(p.numel() for p in task_of(config(model), TEXTS, LABELS).model.parameters())
+
+    d = task_of(config("highway"), TEXTS, LABELS).model.output.in_features
+    assert size("highway, own carry") - size("highway") == 2 * (d * d + d)
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -241,5 +241,6 @@ def _one_model(config: ClassifyConfig, n_ids: int, n_classes: int, vectors: tupl
         pooling = build_pooling(settings.pooling, encoder.d_out)
         summary, d_out = Pooled(encoder, pooling), pooling.d_out
     if settings.n_highway:
-        summary = WithHighway(summary, build_highway(HighwaySettings(n_layers=settings.n_highway), d_out))
+        highway = HighwaySettings(n_layers=settings.n_highway, carry=settings.highway_carry)
+        summary = WithHighway(summary, build_highway(highway, d_out))
     return VectorClassifier(embedding, summary, nn.Linear(d_out, n_classes), *drops)

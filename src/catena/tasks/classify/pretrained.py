@@ -23,7 +23,7 @@ from catena.tasks.classify.settings import (
 )
 from catena.tasks.pretrained import Pretrained, layers_from_the_top
 
-KEPT = ("dropout_input", "dropout_hidden", "n_highway", "pooling", "pool_outputs")
+KEPT = ("dropout_input", "dropout_hidden", "n_highway", "highway_carry", "pooling", "pool_outputs")
 """What a classifier decides for itself; its embedding and encoder are the language model's."""
 
 
@@ -53,7 +53,7 @@ def _model_around(own: ModelSettings, start: Pretrained) -> NeuralModel:
         )
     kept: dict[str, Any] = {}
     if isinstance(own, NeuralModel):
-        names = KEPT if isinstance(own, kind) else KEPT[:3]
+        names = KEPT if isinstance(own, kind) else KEPT[:4]
         kept = {name: getattr(own, name) for name in names}
     embedding = EmbeddingSettings(d=lm.embedding.d, scale=lm.embedding.scale)
     return kind.model_validate({**kept, "embedding": embedding, "encoder": lm.encoder})

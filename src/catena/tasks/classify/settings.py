@@ -111,6 +111,8 @@ class NeuralModel(VectorModel):
 
     n_highway: int = Field(0, ge=0)
     """Highway layers between the text's vector and the output layer."""
+    highway_carry: Literal["coupled", "own"] = "coupled"
+    """What highway layers carry: coupled carries what is not transformed, 1 - transform; own has a gate of its own."""
 
 
 class CnnModel(NeuralModel):
