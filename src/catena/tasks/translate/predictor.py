@@ -282,7 +282,7 @@ class TranslatePredictor(Predictor):
         unknown = sum(int((member.code(text).ids == 1).sum()) for member in self.members[:1] for text in texts.sources)
         heading = f"{len(texts):,} pairs, {sum(tokens):,} target tokens; {unknown:,} source tokens that are not known"
         if cut := sum(bool(listed) and not listed[0].finished for listed in found):
-            heading += f"; {cut:,} translations cut at the greatest length"
+            heading += f"; {cut:,} translation{'s' * (cut > 1)} cut at the greatest length"
         likelihood = likelihood_scores(float(sum(log_probs)), sum(tokens)) if len(self.members) == 1 else {}
         return report_of(self.config.evaluation, names, texts.targets, given, likelihood, heading)
 
