@@ -14,10 +14,14 @@ import pytest
 import torch
 
 from catena.checkpoint import open_checkpoint, read_meta
-from catena.config import load
+from catena.cli.train import _with_choices
+from catena.config import load, parse
 from catena.tasks.classify.settings import ClassifyConfig
 from catena.tasks.classify.task import ClassifyTask
+from catena.tasks.lm.settings import LmConfig
 from catena.tasks.table import task_of_file
+from catena.tasks.translate.auto import fit_to_time
+from catena.tasks.translate.settings import TranslateConfig
 from tests.cli.conftest import TINY, Catena, environment, matches, rows, write_rows
 
 
@@ -438,3 +442,36 @@ def test_the_keys_of_json_lines_tell_the_task(thing: dict[str, object], task: st
     path = tmp_path / "things.jsonl"
     path.write_text(json.dumps(thing) + "\n", encoding="utf-8")
     assert task_of_file(path).name == task
+
+
+def test_what_is_chosen_for_the_time_gives_way_to_what_is_said(catena: Catena, tmp_path: Path) -> None:
+    path = tmp_path / "names.txt"
+    path.write_text("Anna\nBen\nClara\nDora\n" * 5, encoding="utf-8")
+    for words, kind in (([], "characters"), (["--tokenizer", "bytes"], "bytes")):
+        said = catena("train", path, "--time", "20s", *words, "-o", tmp_path / kind)
+        assert (said.code, said.err) == (0, "")
+        assert load(LmConfig, tmp_path / kind / "config.toml").tokenizer.kind == kind
+
+
+def test_few_pairs_are_cut_into_many_batches_unless_their_size_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("we go\tGO WE\nthey see\tSEE THEY\n" * 5, encoding="utf-8")
+    data: dict[str, Any] = {"data": {"train": [str(path)]}, "training": {"max_time": "20s"}}
+    for given, size, rate in (
+        ({}, 100, 0.005),
+        ({"batches": {"batch_size": 64, "batch_by": "tokens"}}, 64, 0.005),
+        ({"training": {"max_time": "20s", "optimizer": "sgd"}}, 100, 0.1),
+    ):
+        fitted, (why,) = fit_to_time(parse(TranslateConfig, {**data, **given}))
+        assert "small batches" in why
+        made = _with_choices(TranslateConfig, {**data, **given}, fitted, "the command line")
+        assert (made.model.kind, made.batches.batch_size, made.training.learning_rate) == ("recurrent", size, rate)
+        assert made.training.metric == (None if rate == 0.1 else "nats_per_token")
+
+
+def test_words_that_are_nearly_all_unknown_are_told(catena: Catena, tmp_path: Path) -> None:
+    for name, text in (("names", "Anna\nBen\nClara\nDora\nEmil\n"), ("text", "we see\nwe go\nwe see\nwe see\n")):
+        path = tmp_path / f"{name}.txt"
+        path.write_text(text, encoding="utf-8")
+        said = catena("train", "lm", path, "--dev", path, "--model", "ngram", "-o", tmp_path / name).out
+        assert ("most words of train are unknown to the model" in said) == (name == "names")

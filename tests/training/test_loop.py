@@ -208,6 +208,22 @@ def test_the_last_evaluation_fits_into_the_time(monkeypatch: pytest.MonkeyPatch)
     assert (outcome.reason, outcome.seconds) == ("max_time", 10.0)
 
 
+def test_equal_scores_are_told_apart_by_another_where_a_task_names_it() -> None:
+    class Coarse(TinyTask):
+        ties = "other"
+        others = (3.0, 2.0, 4.0, 1.0, float("nan"), 0.5)
+
+        def evaluate(self) -> Evaluation:
+            other = self.others[self.evaluations]
+            found = super().evaluate()
+            return Evaluation({**found.scores, "other": other})
+
+    recorder = Recorder()
+    task = Coarse(scores=[0.1, 0.1, 0.1, 0.2, 0.2, 0.1])
+    train(task, TrainingSettings(patience=0, eval_every=1, max_steps=6), None, Randomness(0), recorder)
+    assert [event.is_best for event in recorder.evaluations] == [True, True, False, True, False, False]
+
+
 def test_it_stops_when_patience_runs_out_and_goes_back_to_the_best() -> None:
     recorder = Recorder()
     task = TinyTask(scores=[0.1, 0.5, 0.5, 0.4, 0.3, 0.9])

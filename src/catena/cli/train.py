@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import tyro
 
 from catena.cli.flags import arg, at_least, parse_flags, take_keys
 from catena.cli.usage import UsageError
-from catena.config import KIND, Key, override, parse, read_toml
+from catena.config import KIND, Config, Key, override, parse, read_toml
 from catena.config import keys as all_keys
 from catena.recipes.table import find_config
 from catena.registry import did_you_mean
 from catena.tasks.table import TASKS, Entry, task_of_config, task_of_file
 
+C = TypeVar("C", bound=Config)
 ABOUT = "Train a model. Without a task, the format of the first file decides which."
 USAGE = "catena train [TASK] FILES… [--flags]"
 PAIRS = {
@@ -72,7 +73,7 @@ def run(argv: Sequence[str], usage: str = USAGE, about: str = ABOUT) -> int:
     if flags.time is not None and "model" not in data:
         fitted, why = entry.open().fit_to_time(config)
         chosen += why
-        config = parse(schema, {**data, "model": fitted.model.model_dump()}, source=source)
+        config = _with_choices(schema, data, fitted, source)
     plan = Plan(
         entry,
         config,
@@ -86,6 +87,20 @@ def run(argv: Sequence[str], usage: str = USAGE, about: str = ABOUT) -> int:
         chosen=tuple(chosen),
     )
     return carry_out(plan)
+
+
+def _with_choices(schema: type[C], data: dict[str, Any], fitted: Any, source: str) -> C:
+    """The config with what was chosen to fit the time: the model, and of all else that is not said what differs."""
+    values = {**data, "model": fitted.model.model_dump()}
+    config: Any = parse(schema, values, source=source)
+    for name in ("tokenizer", "batches"):
+        if name not in data and getattr(fitted, name, None) != getattr(config, name, None):
+            values[name] = getattr(fitted, name).model_dump()
+    if set(data.get("training", {})) <= {"max_time"}:
+        for name in ("learning_rate", "metric"):
+            if getattr(fitted.training, name) != getattr(config.training, name):
+                values["training"] = {**values.get("training", {}), name: getattr(fitted.training, name)}
+    return parse(schema, values, source=source)
 
 
 def _told(entry: Entry, words: Sequence[str]) -> list[str]:

@@ -249,7 +249,7 @@ class Loop:
         self.averaging.before_evaluation()
         evaluation = self._scores()
         self.evaluation_seconds = self.clock.seconds() - began
-        is_best = self._is_best(evaluation.scores[self.metric])
+        is_best = self._is_best(evaluation.scores)
         state.stale = 0 if is_best else state.stale + 1
         if is_best:
             state.best_step = state.step
@@ -283,12 +283,15 @@ class Loop:
             )
         return evaluation
 
-    def _is_best(self, score: float) -> bool:
+    def _is_best(self, scores: dict[str, float]) -> bool:
         if self.state.best_step < 0:
             return True
-        best = self.state.best_scores[self.metric]
+        score, best = scores[self.metric], self.state.best_scores[self.metric]
         if best is None or not math.isfinite(score):
             return best is None and math.isfinite(score)
+        if score == best and self.task.ties in scores:
+            before = self.state.best_scores.get(self.task.ties)
+            return before is not None and scores[self.task.ties] < before
         return score > best if self.higher_is_better else score < best
 
     def _metrics_row(self, progress: Progress, evaluation: Evaluation, is_best: bool) -> dict[str, Any]:

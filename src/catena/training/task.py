@@ -64,6 +64,9 @@ class Task(ABC):
 
     what_next: tuple[str, ...] = Outcome.what_next
     """Commands that the trained model is good for, told when training ends."""
+    ties: str = ""
+    """The score, less being better, that decides between evaluations of equal :attr:`metric`, where a metric is coarse:
+    BLEU stays at 0 for many steps while a model learns."""
 
     @property
     @abstractmethod

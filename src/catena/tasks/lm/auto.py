@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from catena.data.settings import CharacterTokens
 from catena.lm.neural_settings import LstmModel
 from catena.tasks.classify.auto import EFFICIENCY, products_per_second
 from catena.tasks.lm.dataset import read_lines
@@ -14,6 +15,8 @@ from catena.training.settings import seconds_of
 
 EPOCHS = 6
 """Passes over the text that must fit into the time."""
+FEW = 20_000
+"""Below so many tokens an n-gram model foretells text better than a network, and is there at once."""
 SIZES = (650, 400, 256, 128)
 """Units of two layers of LSTM, the largest first."""
 WORDS = 20_000
@@ -24,21 +27,26 @@ def fit_to_time(config: LmConfig) -> tuple[LmConfig, list[str]]:
     """The config with a model that fits, and what was chosen, in words."""
     set_threads(config.machine.threads)
     seconds = seconds_of(config.training.max_time or "5m")
+    lines = words = characters = 0
+    for path in config.data.train:
+        for line in read_lines(Path(path), config.data):
+            lines, words, characters = lines + 1, words + len(line.split()), characters + len(line)
+    values: dict[str, Any] = config.model_dump(exclude={"model", "training"})
     small = config.tokenizer.kind in ("characters", "bytes")
-    tokens = sum(
-        len(line) + 1 if small else len(line.split()) + 1
-        for path in config.data.train
-        for line in read_lines(Path(path), config.data)
-    )
+    why = ""
+    if words <= lines and config.tokenizer == LmConfig().tokenizer:
+        values["tokenizer"], small, why = CharacterTokens(), True, "characters, for each line is one word; "
+    tokens = lines + (characters if small else words)
     speed = EFFICIENCY * products_per_second(choose_device(config.machine.device))
-    model, why = choose(tokens, 300 if small else WORDS, seconds, speed)
-    values: dict[str, Any] = {**config.model_dump(exclude={"model", "training"}), "model": model}
+    values["model"], kind = choose(tokens, 300 if small else WORDS, seconds, speed)
     values["training"] = {"max_time": config.training.max_time}
-    return LmConfig.model_validate(values), [f"chosen for {tokens:,} tokens in {seconds:.0f} s: {why}"]
+    return LmConfig.model_validate(values), [f"chosen for {tokens:,} tokens in {seconds:.0f} s: {why}{kind}"]
 
 
 def choose(tokens: int, words: int, seconds: float, speed: float) -> tuple[LstmModel | NgramSettings, str]:
     """A model for so much text and time on a machine that does so many products a second."""
+    if tokens < FEW:
+        return NgramSettings(), f"an n-gram model, which is the better choice below {FEW:,} tokens"
     for d in SIZES:
         cost = 3 * tokens * (16 * d * d + words * d) / speed
         if EPOCHS * cost <= seconds:

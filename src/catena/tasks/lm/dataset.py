@@ -266,4 +266,9 @@ def describe(parts: Mapping[str, Part], encoding: LmEncoding) -> list[str]:
             told = f", {100 * unknown / part.tokens:.2f} % unknown" if unknown else ""
             outside = f" ({part.outside:,} of them not in the vocabulary)" if part.outside and name != "train" else ""
             lines.append(f"{name}: {len(part):,} lines, {part.tokens:,} tokens{told}{outside}")
+            if name == "train" and 2 * unknown > part.tokens - len(part):  # an end for each line
+                lines.append(
+                    "most words of train are unknown to the model, for they are too rare: --min-count 1 keeps them, "
+                    "--tokenizer characters or bpe writes them in parts"
+                )
     return lines

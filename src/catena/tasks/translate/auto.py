@@ -16,6 +16,8 @@ EPOCHS = 15
 """Passes over the pairs that must fit into the time."""
 FEW = 5000
 """Below so many pairs a small recurrent network with attention learns more than a Transformer."""
+VERY_FEW = 1000
+"""Below so many pairs a pass must be cut into many steps, and a part of them is too little to be scored by BLEU."""
 SIZES = ((512, 6, 2048), (256, 4, 1024), (256, 3, 512), (128, 2, 256))
 """Features, layers of each side and units of the feed-forward layers of a Transformer, the largest first."""
 RECURRENT = (512, 256, 128)
@@ -37,6 +39,10 @@ def fit_to_time(config: TranslateConfig) -> tuple[TranslateConfig, list[str]]:
     model, why = choose(pairs, round(PIECES * words), v, seconds, speed)
     values: dict[str, Any] = {**config.model_dump(exclude={"model", "training"}), "model": model}
     values["training"] = {"max_time": config.training.max_time}
+    if pairs < VERY_FEW:
+        values["training"] |= {"learning_rate": 0.005, "metric": "nats_per_token"}
+        values["batches"] = {"batch_size": min(4000, max(100, round(PIECES * words) // 20)), "batch_by": "tokens"}
+        why += "; small batches, large steps, and perplexity to decide, for BLEU of so few says nothing"
     return TranslateConfig.model_validate(values), [f"chosen for {pairs:,} pairs in {seconds:.0f} s: {why}"]
 
 

@@ -30,6 +30,8 @@ from catena.training.task import EpochPlan, Evaluation, LossOutput
 class TranslateTask(TestedTask):
     """An encoder-decoder, its data and its metrics."""
 
+    ties = "nats_per_token"
+
     what_next = WHAT_NEXT
 
     def __init__(

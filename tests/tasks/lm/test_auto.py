@@ -1,0 +1,43 @@
+"""A model that fits the text and the time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catena.config import parse
+from catena.tasks.lm.auto import FEW, choose, fit_to_time
+from catena.tasks.lm.settings import LmConfig
+
+
+def config(path: Path, **sections: object) -> LmConfig:
+    return parse(LmConfig, {"data": {"train": [str(path)]}, "training": {"max_time": "30s"}, **sections})
+
+
+def test_little_text_is_counted_and_more_is_learnt_by_a_network() -> None:
+    model, why = choose(FEW - 1, 300, 60.0, 1e12)
+    assert (model.kind, why) == ("ngram", "an n-gram model, which is the better choice below 20,000 tokens")
+    assert choose(FEW, 300, 60.0, 1e12)[0].kind == "lstm"
+    assert choose(FEW, 300, 60.0, 1e3)[0].kind == "ngram"
+
+
+@pytest.mark.parametrize(
+    ("text", "tokenizer", "chosen", "tokens"),
+    [
+        ("Anna\nBen\n", None, "characters", 9),
+        ("Anna\nBen\n", "bpe", "bpe", 4),
+        ("Anna sees Ben\nBen sleeps\n", None, LmConfig().tokenizer.kind, 7),
+        ("\u6625\u7720\u4e0d\u899a\u6681\n", None, "characters", 6),
+    ],
+)
+def test_lines_of_one_word_are_read_letter_by_letter(
+    text: str, tokenizer: str | None, chosen: str, tokens: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text(text, encoding="utf-8")
+    sections = {} if tokenizer is None else {"tokenizer": {"kind": tokenizer}}
+    made, (said,) = fit_to_time(config(path, **sections))
+    assert made.tokenizer.kind == chosen
+    assert said.startswith(f"chosen for {tokens} tokens in 30 s: ")
+    assert ("each line is one word" in said) == (chosen == "characters")
