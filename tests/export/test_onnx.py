@@ -25,6 +25,7 @@ from tests.laws.seq2seq_laws import SIDES
 
 needed = pytest.mark.skipif(find_spec("onnxruntime") is None or find_spec("onnx") is None, reason="needs onnxruntime")
 SMALL = {"d": 8, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "d_feed": 12}
+PLAIN = {"d": 8, "d_embedding": 6, "cell": "gru", "attention": "none"}
 KINDS = {
     "transformer": TransformerSettings(**SMALL),
     "rotary": TransformerSettings(**SMALL, positions="rotary", norm="post"),
@@ -38,6 +39,9 @@ KINDS = {
         d=8, d_embedding=6, order="gnmt", n_layers=3, residual=True, bidirectional="first", n_heads=2
     ),
     "latent": RecurrentSettings(encoder="additive", d=8, d_embedding=6, attention_kind="marginal", input_feeding=False),
+    "adaptive": RecurrentSettings(**PLAIN, output={"kind": "adaptive", "cutoffs": (3,)}),
+    "classes": RecurrentSettings(**PLAIN, output={"kind": "hierarchical", "tree": "classes"}),
+    "tree": RecurrentSettings(**PLAIN, tied=False, output={"kind": "hierarchical", "tree": "huffman"}),
 }
 
 

@@ -107,7 +107,7 @@ class Adaptive(OutputLayer):
         parts = [head[:, : self.short]]
         for i in range(len(self.cutoffs)):
             parts.append(head[:, self.short + i, None] + _log_softmax(*self._inside(i, hidden)))
-        never = head.new_full((len(hidden), 1), NEVER)
+        never = head.new_full((hidden.shape[0], 1), NEVER)  # len() would be a constant in an exported graph
         return torch.cat((*parts, never), dim=1)[:, self.rank]  # the rank -1 of forbidden ids is the last column
 
     @torch.no_grad()

@@ -148,7 +148,7 @@ class ClassSoftmax(OutputLayer):
         parts = [
             of_class[:, c, None] + torch.log_softmax(part, dim=1) for c, part in enumerate(scores.split(self._sizes, 1))
         ]
-        never = of_class.new_full((len(hidden), 1), NEVER)
+        never = of_class.new_full((hidden.shape[0], 1), NEVER)  # len() would be a constant in an exported graph
         return torch.cat((*parts, never), dim=1)[:, self.column]
 
 

@@ -143,12 +143,12 @@ class TreeSoftmax(OutputLayer):
         scores = functional.linear(hidden, self.weight.to(hidden.dtype)).to(wide(hidden.dtype))
         scores = scores if self.bias is None else scores + self.bias
         log_sides = torch.stack((functional.logsigmoid(scores), functional.logsigmoid(-scores)), dim=2)  # n nodes 2
-        level = scores.new_zeros(len(hidden), 1)
+        level = scores.new_zeros(hidden.shape[0], 1)  # len() would be a constant in an exported graph
         levels = [level]
         for nodes, above in zip(self.level_nodes.split(self._sizes), self.level_above.split(self._sizes), strict=True):
             level = (level[:, above, None] + log_sides[:, nodes]).flatten(1)
             levels.append(level)
-        never = scores.new_full((len(hidden), 1), NEVER)
+        never = scores.new_full((hidden.shape[0], 1), NEVER)
         return torch.cat((*levels, never), dim=1)[:, self.column]
 
     @torch.no_grad()
