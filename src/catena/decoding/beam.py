@@ -19,12 +19,13 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
+from catena.decoding.ahead import Look, Nearest, nearest
 from catena.decoding.coverage import Coverage
 from catena.decoding.hypothesis import Found, Hypothesis
 from catena.decoding.ranking import Normaliser, Progress, Stop, by_nothing, when_sure
 from catena.decoding.stepper import Stepper
 from catena.decoding.tree import Tree, flat_rows
-from catena.decoding.walk import check_lengths, without
+from catena.decoding.walk import check_lengths
 from catena.errors import ConfigError
 from catena.kernels.top import largest
 from catena.numerics import NEVER
@@ -65,8 +66,8 @@ def beam(
     """
     if not 1 <= n_best <= width:
         raise ConfigError(f"a beam needs 1 <= n_best <= width, but n_best = {n_best} and width = {width}")
-    pick = partial(likeliest, end=stepper.end, width=width)
-    return search(stepper, state, pick, max_length, min_length, Ranking(n_best, normalise, coverage, stop))
+    look, pick = partial(nearest, k=width + 1), partial(likeliest_of, end=stepper.end, width=width)
+    return search(stepper, state, look, pick, max_length, min_length, Ranking(n_best, normalise, coverage, stop))
 
 
 class Picked(NamedTuple):
@@ -79,7 +80,8 @@ class Picked(NamedTuple):
     ended_parents: Int[Tensor, "b m"]
 
 
-Pick = Callable[[Float[Tensor, "b k v"], Float[Tensor, "b k"]], Picked]
+Pick = Callable[[Any, Float[Tensor, "b k"]], Picked]
+"""From what was asked and the cumulative log-probabilities to what goes on and what ends."""
 
 
 def likeliest(
@@ -95,11 +97,19 @@ def likeliest(
     ranking alone.
     """
     ranked = log_probs if penalty is None else log_probs - penalty[:, None]
-    each = min(width + 1, log_probs.shape[2])
-    near, ids = (x.view(*ranked.shape[:2], each) for x in largest(ranked.flatten(0, 1), each))
-    total = (live[:, :, None] + near).flatten(1)
+    near = Nearest(*largest(ranked.flatten(0, 1), min(width + 1, log_probs.shape[2])))
+    return likeliest_of(near, live, end, width, penalty)
+
+
+def likeliest_of(
+    near: Nearest, live: Float[Tensor, "b k"], end: int, width: int, penalty: Float[Tensor, "b v"] | None = None
+) -> Picked:
+    """The same among the likeliest ids of each slot, of which log-probabilities have the penalty taken off."""
+    each = near.ids.shape[1]
+    ids = near.ids.view(len(live), live.shape[1] * each)
+    total = (live[:, :, None] + near.log_probs.view(*live.shape, each)).flatten(1)
     total, places = total.topk(min(2 * width, total.shape[1]), dim=1)
-    ids, parents = ids.flatten(1).gather(1, places), places // each
+    ids, parents = ids.gather(1, places), places // each
     if penalty is not None:
         total = total + penalty.gather(1, ids)
     is_end = ids == end
@@ -111,11 +121,13 @@ def likeliest(
     return Picked(going, parents.gather(1, order), ids.gather(1, order), ended, parents[:, :m])
 
 
-def search(stepper: Stepper[Any], state: Any, pick: Pick, max_length: int, min_length: int, ranking: Ranking) -> Found:
-    """The loop of all beams, which differ in what they ``pick``. Rows that are done leave the batch."""
+def search(
+    stepper: Stepper[Any], state: Any, look: Look, pick: Pick, max_length: int, min_length: int, ranking: Ranking
+) -> Found:
+    """The loop of all beams, which differ in what they ``pick`` from what. Rows that are done leave the batch."""
     check_lengths(min_length, max_length)
-    log_probs = stepper.log_probs(state)
-    b, device = len(log_probs), log_probs.device
+    ahead = look(stepper, state, min_length < 1)
+    b, device = len(ahead), ahead.device
     here = torch.arange(b, device=device)  # the rows that are still searched
     live = torch.zeros(b, 1, dtype=torch.float64, device=device)
     best = torch.full((b, ranking.n_best), NEVER, dtype=torch.float64, device=device)
@@ -126,8 +138,7 @@ def search(stepper: Stepper[Any], state: Any, pick: Pick, max_length: int, min_l
     largest = list(accumulate(reversed(norms), max))[::-1]
     for t in range(max_length):
         k = live.shape[1]
-        log_probs = without(log_probs, stepper.end) if t < min_length else log_probs
-        picked = pick(log_probs.reshape(len(here), k, log_probs.shape[1]), live)
+        picked = pick(ahead, live)
         scores = picked.ended / norms[t]
         if covered:
             scores = scores + covered.step(state).view(len(here), k).gather(1, picked.ended_parents)
@@ -148,7 +159,7 @@ def search(stepper: Stepper[Any], state: Any, pick: Pick, max_length: int, min_l
             rows, ids = rows.view(ids.shape)[going].flatten(), ids[going]
             here, live, best, n_finished = here[going], live[going], best[going], n_finished[going]
         state = stepper.advance(stepper.select(state, rows), ids.flatten())
-        log_probs = stepper.log_probs(state)
+        ahead = look(stepper, state, min_length <= t + 1)
         if covered:
             covered.select(rows)
     return _ranked(tree, endings, _at(here, live, b, NEVER), ranking)

@@ -19,7 +19,7 @@ import torch
 from catena.decoding.beam import beam
 from catena.decoding.diverse import diverse_beam
 from catena.decoding.filters import Filter, min_p, nucleus, temperature, top_k, typical
-from catena.decoding.greedy import greedy, likeliest
+from catena.decoding.greedy import THE_LIKELIEST, greedy, likeliest
 from catena.decoding.hypothesis import Found
 from catena.decoding.ranking import Normaliser, Stop, after, at_max_length, by_average, by_gnmt, by_nothing, when_sure
 from catena.decoding.repeats import NoRepeat
@@ -74,7 +74,7 @@ def stream(
         more = build_filters(settings), settings.min_length
         return stream_sample(stepper, state, generators, settings.max_length, *more)
     if isinstance(settings, GreedySettings):
-        return streamed(walk(stepper, state, likeliest, settings.max_length, settings.min_length))
+        return streamed(walk(stepper, state, likeliest, settings.max_length, settings.min_length, look=THE_LIKELIEST))
     best = [row[0].ids if row else () for row in search(settings, stepper, state, generators)]
     return (list(ids) for ids in zip_longest(*best))
 

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from catena.decoding.ahead import everything
 from catena.decoding.beam import Picked, Ranking, likeliest, search
 from catena.decoding.hypothesis import Found
 from catena.decoding.ranking import Normaliser, Stop, at_max_length, by_nothing
@@ -32,8 +33,9 @@ class PickInGroups:
     groups: int
     strength: float
 
-    def __call__(self, log_probs: Float[Tensor, "b k v"], live: Float[Tensor, "b k"]) -> Picked:
-        b, k, v = log_probs.shape
+    def __call__(self, rows: Float[Tensor, "n v"], live: Float[Tensor, "b k"]) -> Picked:
+        (b, k), v = live.shape, rows.shape[1]
+        log_probs = rows.reshape(b, k, v)
         shared = k < self.groups  # at the first step all groups continue the one prefix
         own = k if shared else k // self.groups
         penalty = log_probs.new_zeros(b, v)
@@ -75,4 +77,4 @@ def diverse_beam(
     if not 1 <= n_best <= width:
         raise ConfigError(f"a beam needs 1 <= n_best <= width, but n_best = {n_best} and width = {width}")
     pick = PickInGroups(stepper.end, width, groups, strength)
-    return search(stepper, state, pick, max_length, min_length, Ranking(n_best, normalise, coverage, stop))
+    return search(stepper, state, everything, pick, max_length, min_length, Ranking(n_best, normalise, coverage, stop))

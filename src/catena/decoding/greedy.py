@@ -7,22 +7,24 @@ It finds the likeliest sequence only where no good beginning leads to a bad end;
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from catena.decoding.ahead import Look, Nearest, nearest
 from catena.decoding.hypothesis import Found
 from catena.decoding.stepper import Stepper
 from catena.decoding.walk import collected, walk
-from catena.kernels.top import largest
+
+THE_LIKELIEST: Look = partial(nearest, k=1)
 
 
-def likeliest(log_probs: Float[Tensor, "n v"]) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
+def likeliest(near: Nearest) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
     """The likeliest id of each row, the first of equals."""
-    log_prob, ids = largest(log_probs, 1)
-    return ids[:, 0], log_prob[:, 0]
+    return near.ids[:, 0], near.log_probs[:, 0]
 
 
 @torch.no_grad()
@@ -34,4 +36,4 @@ def greedy(stepper: Stepper[Any], state: Any, max_length: int, min_length: int =
         min_length: the end is not chosen before so many ids are written.
     """
     n = len(stepper.log_probs(state)) if max_length == 0 else 0
-    return collected(walk(stepper, state, likeliest, max_length, min_length, leaving=True, plain=True), n)
+    return collected(walk(stepper, state, likeliest, max_length, min_length, leaving=True, look=THE_LIKELIEST), n)

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.errors import ShapeError
+from catena.kernels.top import largest
 
 State = TypeVar("State")
 """What a stepper remembers of the prefixes it has read, one row for each: a value that only the stepper opens."""
@@ -44,6 +45,11 @@ class Stepper(ABC, Generic[State]):
     @abstractmethod
     def log_probs(self, state: State) -> Float[Tensor, "n v"]:
         """``log_probs[i, w]`` is log p(w | prefix i): normalised, and exactly -inf for what is impossible."""
+
+    def likeliest(self, state: State, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        """The ``k`` largest of ``log_probs`` in each row, in falling order, and their ids. Models that find them
+        without the others have their own."""
+        return largest(self.log_probs(state), k)
 
     @abstractmethod
     def advance(self, state: State, ids: Int[Tensor, " n"]) -> State:

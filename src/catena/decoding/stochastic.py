@@ -21,11 +21,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from catena.decoding.ahead import without
 from catena.decoding.filters import Filter, apply
 from catena.decoding.hypothesis import Hypothesis
 from catena.decoding.stepper import Stepper
 from catena.decoding.tree import Tree, flat_rows
-from catena.decoding.walk import check_lengths, without
+from catena.decoding.walk import check_lengths
 from catena.errors import ConfigError
 from catena.numerics import NEVER, log1mexp
 

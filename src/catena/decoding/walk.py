@@ -10,13 +10,15 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
+from catena.decoding.ahead import Look, everything
 from catena.decoding.hypothesis import Found, Hypothesis
 from catena.decoding.stepper import Stepper
 from catena.errors import ConfigError
 from catena.numerics import NEVER
 
-Choice = Callable[[Float[Tensor, "n v"]], tuple[Int[Tensor, " n"], Float[Tensor, " n"]]]
-"""From log-probabilities to an id in each row, and the log-probability it was chosen with."""
+Choice = Callable[[Any], tuple[Int[Tensor, " n"], Float[Tensor, " n"]]]
+"""From what a stepper was asked, log-probabilities if nothing else is said, to an id in each row, and the
+log-probability it was chosen with."""
 
 LEAVING = 0.9
 """The share of its rows below which a batch is made smaller."""
@@ -43,7 +45,7 @@ def walk(
     min_length: int = 0,
     copies: int = 1,
     leaving: bool = False,
-    plain: bool = False,
+    look: Look = everything,
 ) -> Iterator[Step]:
     """The steps of a walk from the prefixes of ``state``, each as soon as it is taken.
 
@@ -53,22 +55,22 @@ def walk(
         min_length: the end is not chosen before so many ids are written.
         copies: how often each row walks, next to each other in the batch.
         leaving: let rows that have stopped leave the batch; not for choices that draw, row by row, from one generator.
-        plain: the choice gives the log-probabilities as they are, so that they need not be looked up again.
+        look: what is chosen from. If it is not everything, the choice gives log-probabilities as they are.
     """
     check_lengths(min_length, max_length)
     if max_length == 0:
         return
-    log_probs = stepper.log_probs(state)
-    rows = torch.arange(len(log_probs), device=log_probs.device).repeat_interleave(copies)
+    ahead = look(stepper, state, min_length < 1)
+    rows = torch.arange(len(ahead), device=ahead.device).repeat_interleave(copies)
     if copies != 1:
-        state, log_probs = stepper.select(state, rows), log_probs[rows]
+        state, ahead = stepper.select(state, rows), ahead[rows]
     total, everyone = rows.shape[0], True
     running = torch.ones_like(rows, dtype=torch.bool)
     nobody = ~running
     here: Tensor | None = None  # the rows that still walk, once some have left
     for t in range(max_length):
-        ids, scores = choose(without(log_probs, stepper.end) if t < min_length else log_probs)
-        chosen = scores if plain else log_probs.gather(1, ids[:, None])[:, 0]
+        ids, scores = choose(ahead)
+        chosen = scores if look is not everything else ahead.gather(1, ids[:, None])[:, 0]
         if here is not None:
             ids, scores, chosen = (_at(here, x, total, stepper.end) for x in (ids, scores, chosen))
         everyone = everyone and stepper.end not in ids.tolist() and bool((scores > NEVER).all())
@@ -87,7 +89,7 @@ def walk(
             state = stepper.select(state, after if here is None else torch.searchsorted(here, after))
             here = after
         state = stepper.advance(state, ids if here is None else ids[here])
-        log_probs = stepper.log_probs(state)
+        ahead = look(stepper, state, min_length <= t + 1)
 
 
 def _at(here: Int[Tensor, " c"], x: Shaped[Tensor, " c"], n: int, nothing: int | float) -> Shaped[Tensor, " n"]:
@@ -122,11 +124,6 @@ def streamed(steps: Iterator[Step]) -> Iterator[list[int | None]]:
             return
         ids, writes = step.ids.tolist(), step.writes.tolist()
         yield [id if written else None for id, written in zip(ids, writes, strict=True)]
-
-
-def without(log_probs: Float[Tensor, "n v"], id: int) -> Float[Tensor, "n v"]:
-    """The same with one id made impossible."""
-    return log_probs.index_fill(1, torch.tensor([id], device=log_probs.device), NEVER)
 
 
 def check_lengths(min_length: int, max_length: int) -> None:

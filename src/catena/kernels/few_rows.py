@@ -6,12 +6,16 @@ Nothing is compiled before the first product.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.kernels.threads import in_row_blocks
+from catena.kernels.top import MOST as MOST_FOUND
+from catena.kernels.top import WIDE, largest
 
 FEW = 2048
 """Rows up to which products are known to be faster so than in torch: 1.3 to 1.7 times, on one thread of an AMD EPYC."""
@@ -70,15 +74,41 @@ class FewRows:
             in_row_blocks(lambda low, high: log_softmax_rows(y, v, low, high), n, 4 * n * v)
         return torch.from_numpy(y)[:, :v]
 
+    def likeliest(
+        self, x: Float[Tensor, "n d_in"], bias: Float[Tensor, " d_out"] | None, k: int
+    ) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        """The ``k`` largest of these logs in falling order and their places; of equals the first ones first."""
+        if not may_be_found_at_once(len(x), self.v, k):
+            return largest(self.log_softmax(x, bias), k)
+        from catena.kernels.top_products import top_products
+
+        rows, panels, first = np.ascontiguousarray(x.numpy()), self.panels, self._widened(bias)
+        return found_at_once(top_products, rows, panels, first, k, len(rows) * panels.size)
+
     def _widened(self, bias: Float[Tensor, " d_out"] | None) -> np.ndarray:
-        """The bias, as wide as the panels. The last one is kept: a search gives the same at every step."""
+        """The bias, as wide as the panels, -inf where they are wider than the matrix. The last one is kept: a search
+        gives the same at every step."""
         if self._bias is None or self._bias[0] is not bias or self._bias[1] != (bias is not None and _mark(bias)):
             n_panels, _, wide = self.panels.shape
-            first = np.zeros(n_panels * wide, np.float32)
-            if bias is not None:
-                first[: len(bias)] = bias.detach().numpy()
+            first = np.full(n_panels * wide, -np.inf, np.float32)  # no word, no probability
+            first[: self.v] = 0.0 if bias is None else bias.detach().numpy()
             self._bias = bias, bias is not None and _mark(bias), first
         return self._bias[2]
+
+
+def may_be_found_at_once(n: int, v: int, k: int) -> bool:
+    """Whether the likeliest of each row are found faster without the others: not where rows are too few for threads."""
+    threads = torch.get_num_threads()
+    return v >= WIDE and 0 < k <= min(MOST_FOUND, v) and (threads == 1 or n >= TILE * threads)
+
+
+def found_at_once(
+    find: Callable[..., None], rows: np.ndarray, panels: np.ndarray, first: np.ndarray, k: int, work: int
+) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+    """What a kernel of :mod:`catena.kernels.top_products` finds, rows shared out to threads."""
+    values, places = np.empty((len(rows), k), np.float32), np.empty((len(rows), k), np.int64)
+    in_row_blocks(lambda low, high: find(rows, panels, first, values, places, low, high), len(rows), work)
+    return torch.from_numpy(values), torch.from_numpy(places)
 
 
 def _mark(weight: Tensor) -> tuple[int, int]:

@@ -17,7 +17,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._pytree import tree_map
 
+from catena.kernels.few_rows import found_at_once, may_be_found_at_once
 from catena.kernels.threads import in_row_blocks
+from catena.kernels.top import largest
 
 LONGEST = 2**31 // 127**2
 """Numbers of a row at most: the sums of more might not fit into 32 bits."""
@@ -99,14 +101,27 @@ class Int8Matrix:
         in_row_blocks(lambda low, high: log_softmax_rows(y, v, low, high), len(y), 4 * len(y) * v)
         return torch.from_numpy(y)[:, :v]
 
+    def likeliest(self, x: Tensor, bias: Tensor | None, k: int) -> tuple[Tensor, Tensor]:
+        """The ``k`` largest of these logs in falling order and their places; of equals the first ones first."""
+        if not may_be_found_at_once(len(x), self.d_out, k):
+            return largest(self.log_softmax(x, bias), k)
+        from catena.kernels.top_products import top_products8
+
+        rows, panels = np.ascontiguousarray(x.detach().numpy()), self.panels
+        return found_at_once(top_products8, rows, panels, self._widened(bias), k, len(rows) * panels.size // 4)
+
+    def _widened(self, bias: Tensor | None) -> np.ndarray:
+        """The bias, as wide as the panels, -inf where they are wider than the matrix."""
+        first = np.full(self.wide, -np.inf, np.float32)
+        first[: self.d_out] = 0.0 if bias is None else bias.detach().numpy()
+        return first
+
     def _product(self, x: Tensor, bias: Tensor | None) -> np.ndarray:
         """x wᵀ + bias, as wide as the panels."""
         from catena.kernels.int8_products import HEAD, multiply8, quantise
 
         rows, panels = np.ascontiguousarray(x.detach().numpy()), self.panels
-        n, first = len(rows), np.zeros(self.wide, np.float32)
-        if bias is not None:
-            first[: self.d_out] = bias.detach().numpy()
+        n, first = len(rows), self._widened(bias)
         q, scales = np.empty((n, 4 * (panels.shape[1] - HEAD)), np.uint8), np.empty(n, np.float32)
         quantise(rows, q, scales)
         y = np.empty((n, self.wide), np.float32)

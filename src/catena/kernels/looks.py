@@ -92,6 +92,18 @@ def exponentials(scores: Any, at: Any, size: Any, scale: Any) -> Any:
 
 
 @inlined()
+def largest_among(row: Any, low: Any, high: Any) -> Any:
+    """The largest number of a contiguous row from ``low`` to ``high``, a whole number of vectors; nan is no number."""
+    return _most(place_of(row, low), high - low)
+
+
+@inlined()
+def mass(row: Any, most: Any) -> Any:
+    """The sum of exp(x - most) over a contiguous row of a whole number of vectors."""
+    return _mass(place_of(row, 0), row.shape[0], most)
+
+
+@inlined()
 def gather(
     weights: Any, at: Any, size: Any, d_head: Any, values: Any, value: Any, soon: Any, then: Any, offsets: Any,
     found: Any, to: Any,
@@ -222,6 +234,34 @@ def _exponentials_of(context: Any, scores: Any, n: Any, scale: Any) -> Any:
     return types.float32(NUMBERS, types.int64, types.float32), generate
 
 
+@intrinsic
+def _most_of(context: Any, numbers: Any, n: Any) -> Any:
+    """The largest of ``n`` numbers, a whole number of vectors and one at least; nan is passed over."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        numbers, n = arguments
+        tops = _over_vectors(builder, numbers, n, _all(NEVER), lambda x, top: (None, _larger(builder, x, top)))
+        return _reduced(builder, "fmax", tops)
+
+    return types.float32(NUMBERS, types.int64), generate
+
+
+@intrinsic
+def _mass_of(context: Any, numbers: Any, n: Any, most: Any) -> Any:
+    """The sum of exp(x - most) over ``n`` numbers, a whole number of vectors and one at least."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        numbers, n, most = arguments
+        less = in_all_lanes(builder, most)
+
+        def power(x: Any, mass: Any) -> Any:
+            return None, builder.fadd(mass, _exp(builder, builder.fsub(x, less)))
+
+        return _reduced(builder, "fadd", _over_vectors(builder, numbers, n, _all(ZERO), power))
+
+    return types.float32(NUMBERS, types.int64, types.float32), generate
+
+
 def _gathering(n_vectors: int) -> Any:
     """The function that puts ``n_vectors`` vectors of a weighted sum of values in their place."""
 
@@ -332,5 +372,7 @@ def _nothing(n: int) -> list[Any]:
 # A decorated intrinsic takes one argument less than its definition, which a type checker cannot know.
 _score: Any = _score_together
 _exponentials: Any = _exponentials_of
+_mass: Any = _mass_of
+_most: Any = _most_of
 _gather_4: Any = _gathering(4)
 _gather_1: Any = _gathering(1)

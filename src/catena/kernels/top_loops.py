@@ -18,6 +18,22 @@ def _largest_of(row: Any) -> Any:
     return most
 
 
+@called()
+def put_in(piece: Any, first: Any, best: Any, at: Any, filled: Any) -> Any:
+    """Put the numbers of a piece, which begins at ``first``, among the best so far, if they are; how many there are."""
+    k = best.shape[0]
+    for j in range(piece.shape[0]):
+        if filled == k and piece[j] <= best[k - 1]:
+            continue
+        place = filled if filled < k else k - 1
+        while place > 0 and best[place - 1] < piece[j]:
+            best[place], at[place] = best[place - 1], at[place - 1]
+            place -= 1
+        best[place], at[place] = piece[j], first + j
+        filled = min(filled + 1, k)
+    return filled
+
+
 @compiled("2", "2", "i2", "i", "i")
 def find_largest(x: Any, values: Any, places: Any, low: Any, high: Any) -> None:
     """The largest numbers of the rows from ``low`` to ``high`` in falling order, as many as ``values`` is wide."""
@@ -29,12 +45,4 @@ def find_largest(x: Any, values: Any, places: Any, low: Any, high: Any) -> None:
             piece = row[first : min(first + PIECE, v)]
             if filled == k and _largest_of(piece) <= best[k - 1]:
                 continue
-            for j in range(piece.shape[0]):
-                if filled == k and piece[j] <= best[k - 1]:
-                    continue
-                place = filled if filled < k else k - 1
-                while place > 0 and best[place - 1] < piece[j]:
-                    best[place], at[place] = best[place - 1], at[place - 1]
-                    place -= 1
-                best[place], at[place] = piece[j], first + j
-                filled = min(filled + 1, k)
+            filled = put_in(piece, first, best, at, filled)

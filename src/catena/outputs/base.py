@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.errors import DataError
+from catena.kernels.top import largest
 from catena.numerics import NEVER
 from catena.shapes import read_axes
 
@@ -45,6 +46,10 @@ class OutputLayer(nn.Module, ABC):
     @abstractmethod
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
         """log p of every id; its exponentials sum to one."""
+
+    def likeliest(self, hidden: Float[Tensor, "n d_in"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        """The ``k`` largest log p of each row in falling order, and their ids."""
+        return largest(self.log_probs(hidden), k)
 
     def log_probs_among(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:
         """log p of these ids, given that it is one of them; layers that can do so compute nothing else."""

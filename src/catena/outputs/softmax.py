@@ -48,14 +48,27 @@ class ScoredOutput(OutputLayer):
 
     def log_probs(self, hidden: Float[Tensor, "n d_in"]) -> Float[Tensor, "n v"]:
         read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=self.d_in)
+        rows = self._few_rows(hidden)
+        if rows is None:
+            return self._log_softmax(hidden, self.scores.weight, self.final_bias)
+        if self.temperature == 1:
+            return rows.log_softmax(hidden, self.final_bias)
+        return self._normalised(rows(hidden), self.final_bias)
+
+    def likeliest(self, hidden: Float[Tensor, "n d_in"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        rows = self._few_rows(hidden)
+        if rows is None or self.temperature != 1:
+            return super().likeliest(hidden, k)
+        return rows.likeliest(hidden, self.final_bias, k)
+
+    def _few_rows(self, hidden: Float[Tensor, "n d_in"]) -> FewRows | Int8Matrix | None:
+        """The weights as they are laid out for products with few vectors, where those suit; made again as needed."""
         weight = self.scores.weight
         if not FewRows.suits(hidden, weight) and not isinstance(weight, Int8Weight):
-            return self._log_softmax(hidden, weight, self.final_bias)
+            return None
         if self._rows is None or not self._rows.is_current(weight):
             self._rows = weight.matrix if isinstance(weight, Int8Weight) else FewRows(weight)
-        if self.temperature == 1:
-            return self._rows.log_softmax(hidden, self.final_bias)
-        return self._normalised(self._rows(hidden), self.final_bias)
+        return self._rows
 
     def log_probs_among(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:
         bias = self.final_bias

@@ -136,6 +136,10 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
         return self.output.log_probs(state.hidden)
 
     @torch.no_grad()
+    def likeliest(self, state: CompiledState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        return self.output.likeliest(state.hidden, k)
+
+    @torch.no_grad()
     def advance(self, state: CompiledState, ids: Int[Tensor, " n"]) -> CompiledState:
         n, t = state.entries.shape
         places = t - state.begins

@@ -1,0 +1,75 @@
+r"""The likeliest words of each row, given vectors and the weights of all words: for searches on a CPU.
+
+.. math::  \log p_{rw} = x_r \cdot w_w + b_w - \log \sum_u \exp(x_r \cdot w_u + b_u), \qquad
+    w \text{ among the } k \text{ largest}
+
+The plain form, ``torch.topk`` of a ``log_softmax``, defines what is right. A few rows at once are multiplied, summed up
+and searched while their products are near; those of all rows together would be written to far memory and read three
+times more. Weights as :mod:`catena.kernels.products` or :mod:`catena.kernels.int8_products` lays them out. Single
+precision. Time O(n d v), memory O(v).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from catena.kernels.compiled import called, compiled
+from catena.kernels.looks import NEVER, largest_among, mass
+from catena.kernels.top_loops import put_in
+from catena.kernels.transformer_step import map_rows
+
+AT_ONCE = 16
+"""Rows whose products with 10,000 words lie near."""
+PIECE = 128
+"""Numbers whose largest is found at once."""
+
+
+def _top_products(x: Any, panels: Any, first: Any, values: Any, places: Any, low: Any, high: Any) -> None:
+    """The largest log-probabilities of the rows from ``low`` to ``high`` and their places, as many as there is room
+    for.
+
+    ``first`` is the bias, as wide as all panels, and -inf where there is no word.
+    """
+    y = np.empty((min(AT_ONCE, high - low), first.shape[0]), np.float32)
+    peaks = np.empty((first.shape[0] + PIECE - 1) // PIECE, np.float32)
+    for begin in range(low, high, AT_ONCE):
+        end = min(begin + AT_ONCE, high)
+        map_rows(x[begin:end], panels, first, y[: end - begin])
+        for r in range(begin, end):
+            most = _peaks(y[r - begin], peaks)
+            less = most + np.log(mass(y[r - begin], most))
+            _find(y[r - begin], peaks, values[r], places[r])
+            for i in range(values.shape[1]):
+                values[r, i] -= less
+
+
+@called()
+def _peaks(row: Any, peaks: Any) -> Any:
+    """Put the largest number of each piece in its place; the largest of all."""
+    most = NEVER
+    for p in range(peaks.shape[0]):
+        peaks[p] = largest_among(row, p * PIECE, min((p + 1) * PIECE, row.shape[0]))
+        most = max(most, peaks[p])
+    return most
+
+
+@called()
+def _find(row: Any, peaks: Any, best: Any, at: Any) -> None:
+    """As many pieces as numbers are wanted have one that is no less than ``least``: others need not be looked at."""
+    k, least = best.shape[0], NEVER
+    if peaks.shape[0] >= k:
+        put_in(peaks, 0, best, at, 0)
+        least = best[k - 1]
+    filled = 0
+    for p in range(peaks.shape[0]):
+        if peaks[p] >= least and (filled < k or peaks[p] > best[k - 1]):
+            low, high = p * PIECE, min((p + 1) * PIECE, row.shape[0])
+            filled = put_in(row[low:high], low, best, at, filled)
+
+
+SHAPES = ("2", "3", "1", "2", "i2", "i", "i")
+top_products: Callable[..., None] = compiled(*SHAPES)(_top_products)
+top_products8: Callable[..., None] = compiled(*("c3" if shape == "3" else shape for shape in SHAPES))(_top_products)
