@@ -32,6 +32,10 @@ def key(h: Hypothesis) -> tuple[tuple[int, ...], bool]:
     return h.ids, h.finished
 
 
+def _length_to_the(power: int, h: Hypothesis) -> float:
+    return float(len(h.ids) ** power)
+
+
 @pytest.fixture
 def table() -> TableStepper:
     return random_table(3, 2, end=2, seed=9, impossible=0.2)
@@ -73,6 +77,18 @@ def test_estimates_have_no_bias() -> None:
         error = statistics.stdev(found) / math.sqrt(ROWS)
         assert abs(statistics.fmean(found) - wanted) < 4 * error
         assert statistics.fmean(row.mean(value) for row in rows) == pytest.approx(wanted, abs=0.2)
+
+
+def test_estimates_have_no_bias_where_ids_are_forbidden() -> None:
+    table = TableStepper(torch.tensor([0.3, 0.3, 0.4], dtype=torch.float64).log(), end=2)
+    everything = all_sequences(as_model(table), table.end, 3)
+    allowed = {ids: math.exp(log_prob) for (ids, _), log_prob in everything.items() if ids}
+    rows = stochastic_beam(table, table.start(ROWS), generator(3), 3, max_length=3, min_length=1)
+    for power in (0, 1):
+        found = [row.mean(partial(_length_to_the, power), normalise=False) for row in rows]
+        error = statistics.stdev(found) / math.sqrt(ROWS)
+        assert abs(statistics.fmean(found) - sum(p * len(ids) ** power for ids, p in allowed.items())) < 4 * error
+    assert all(h.log_prob == pytest.approx(math.log(allowed[h.ids])) for h in rows[0].hypotheses)
 
 
 def test_all_sequences_are_drawn_where_there_are_no_more(table: TableStepper) -> None:

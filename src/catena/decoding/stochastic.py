@@ -6,6 +6,8 @@ The sequences with the k largest G are k draws without replacement.
 The maximum of the G of all continuations of a prefix is a Gumbel shifted by the prefix's log-probability, so a beam
 draws it first and its parts after it, given their maximum. With κ, the largest G that was left out, a sequence is
 included with probability :math:`q_\kappa(y) = 1 - \exp(-\exp(\log p(y) - \kappa))`, which makes estimates unbiased.
+Where a least length or a constraint forbids some ids, the others are drawn with what they have of the rest: then
+:math:`q_\kappa` is that of the draws, while a sequence counts with its probability p under the model.
 
 Kool, van Hoof & Welling (2019), algorithm 1 and eq. 22.
 """
@@ -18,11 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from catena.decoding.ahead import without
-from catena.decoding.filters import Filter, apply
+from catena.decoding.filters import Filter, apply, normalised
 from catena.decoding.hypothesis import Hypothesis
 from catena.decoding.stepper import Stepper
 from catena.decoding.tree import Tree, flat_rows
@@ -39,17 +41,20 @@ class Drawn:
     """
 
     hypotheses: list[Hypothesis]
+    log_drawn: list[float]
+    """The log-probability with which each is the first to be drawn: its ``log_prob`` where no id is forbidden."""
     threshold: float
     """κ: the largest perturbed log-probability that was left out; -inf if nothing was."""
 
     def inclusion(self) -> list[float]:
         """The probability with which each was included, given the threshold."""
-        return [-math.expm1(-_exp(h.log_prob - self.threshold)) for h in self.hypotheses]
+        return [-math.expm1(-_exp(log_drawn - self.threshold)) for log_drawn in self.log_drawn]
 
     def mean(self, value: Callable[[Hypothesis], float], normalise: bool = True) -> float:
-        """An estimate of E[value] under the model.
+        """An estimate of E[value] under the model, of sequences that are allowed.
 
-        Without ``normalise`` it has no bias; with it, the weights sum to one, which costs some bias and saves variance.
+        Without ``normalise`` it is one of Σ p(y) value(y) over them and has no bias; with it, the weights sum to one,
+        which costs some bias and saves variance.
         """
         weights = [math.exp(h.log_prob) / q for h, q in zip(self.hypotheses, self.inclusion(), strict=True)]
         total = math.fsum(w * value(h) for w, h in zip(weights, self.hypotheses, strict=True))
@@ -82,25 +87,27 @@ def stochastic_beam(
     total = torch.zeros(b, 1, dtype=torch.float64, device=log_probs.device)
     # Drawn, not 0: given its maximum the order of the draws is the same, but the estimates would be biased.
     perturbed, finished = _gumbel(total, generator), torch.zeros_like(total, dtype=torch.bool)
+    drawn = total
     tree = Tree()
     for t in range(max_length):
         k = total.shape[1]
         log_probs = without(log_probs, stepper.end) if t < min_length else log_probs
         log_probs = apply(filters, log_probs).double().view(b, k, v)
         log_probs = log_probs.where(~finished[:, :, None], _certain(stepper, log_probs))
-        child = total[:, :, None] + log_probs
+        child = drawn[:, :, None] + normalised(log_probs.flatten(0, 1)).view(b, k, v)
         noisy = _given_maximum(child + _gumbel(child, generator), perturbed)
         # One slot more than is asked for: what stands there in the end is the threshold.
         perturbed, places = noisy.flatten(1).topk(min(n + 1, k * v), dim=1)
         parents, ids = places // v, places % v
-        total = child.flatten(1).gather(1, places)
+        drawn = child.flatten(1).gather(1, places)
+        total = (total[:, :, None] + log_probs).flatten(1).gather(1, places)
         tree.grow(parents, ids)
         finished = ids == stepper.end
         if t + 1 == max_length or bool((finished | (total == NEVER)).all()):
             break
         state = stepper.advance(stepper.select(state, flat_rows(parents, k)), ids.flatten())
         log_probs = stepper.log_probs(state)
-    return _drawn(tree, total, perturbed, finished, stepper.end, n)
+    return _read(tree, (total, drawn, perturbed, finished), stepper.end, n)
 
 
 def _certain(stepper: Stepper[Any], log_probs: Float[Tensor, "b k v"]) -> Float[Tensor, " v"]:
@@ -125,17 +132,18 @@ def _given_maximum(noisy: Float[Tensor, "b k v"], maximum: Float[Tensor, "b k"])
     return moved.where(possible, NEVER)
 
 
-def _drawn(tree: Tree, total: Tensor, perturbed: Tensor, finished: Tensor, end: int, n: int) -> list[Drawn]:
+def _read(tree: Tree, slots: Sequence[Shaped[Tensor, "b k"]], end: int, n: int) -> list[Drawn]:
     prefixes, length = tree.read(), len(tree)
-    columns = [x.tolist() for x in (total, perturbed, finished)]
+    columns = [x.tolist() for x in slots]
     found = []
-    for row in range(len(total)):
-        hypotheses = []
-        for slot, (log_prob, score, done) in enumerate(zip(*(column[row] for column in columns), strict=True)):
+    for row in range(len(slots[0])):
+        hypotheses, log_drawn = [], []
+        for slot, (log_prob, drawn, score, done) in enumerate(zip(*(column[row] for column in columns), strict=True)):
             ids = prefixes.of(row, length, slot)
             if log_prob > NEVER:
                 ids = ids[: ids.index(end)] if done else ids
                 hypotheses.append(Hypothesis(ids, log_prob, score, done))
+                log_drawn.append(drawn)
         left_out = hypotheses[n].score if len(hypotheses) > n else NEVER
-        found.append(Drawn(hypotheses[:n], left_out))
+        found.append(Drawn(hypotheses[:n], log_drawn[:n], left_out))
     return found
