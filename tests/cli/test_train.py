@@ -475,3 +475,9 @@ def test_words_that_are_nearly_all_unknown_are_told(catena: Catena, tmp_path: Pa
         path.write_text(text, encoding="utf-8")
         said = catena("train", "lm", path, "--dev", path, "--model", "ngram", "-o", tmp_path / name).out
         assert ("most words of train are unknown to the model" in said) == (name == "names")
+
+
+def test_help_is_of_the_task_that_a_file_is_for(catena: Catena, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("we go home\twir gehen heim\nthey see me\tsie sehen mich\n", encoding="utf-8")
+    assert "--n-encoder-layers" in catena("train", "pairs.tsv", "--help").out
+    assert "--n-encoder-layers" not in catena("train", "nowhere.tsv", "--help").out

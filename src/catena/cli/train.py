@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import tyro
 
 from catena.cli.flags import arg, at_least, parse_flags, take_keys
+from catena.cli.predict import is_file
 from catena.cli.usage import UsageError
 from catena.config import KIND, Config, Key, override, parse, read_toml
 from catena.config import keys as all_keys
+from catena.errors import CatenaError
 from catena.recipes.table import find_config
 from catena.registry import did_you_mean
 from catena.tasks.table import TASKS, Entry, task_of_config, task_of_file
@@ -143,7 +146,7 @@ def _find_task(words: Sequence[str]) -> Entry:
     if (old := _value_of(words, "--from")) is not None:
         return task_of_config(_config_of_run(Path(old)))
     if "-h" in words or "--help" in words:
-        return next((TASKS[word] for word in words if word in TASKS), TASKS["classify"])
+        return next((TASKS[word] for word in words if word in TASKS), None) or _task_to_help_with(words)
     if _value_of(words, "--target", "--data.target") is not None:  # texts in two files, line by line
         return TASKS["translate"]
     first = _first_file(words)
@@ -156,6 +159,15 @@ def _find_task(words: Sequence[str]) -> Entry:
             if format in entry.formats:
                 return entry
     return task_of_file(Path(first), _value_of(words, "--encoding", "--data.encoding"))
+
+
+def _task_to_help_with(words: Sequence[str]) -> Entry:
+    """The task whose flags the help tells: that of the first file which is named, if it can be told."""
+    for word in words:
+        if is_file(word):
+            with contextlib.suppress(CatenaError):
+                return task_of_file(Path(word))
+    return TASKS["classify"]
 
 
 def _check_model(words: Sequence[str], entry: Entry) -> None:
