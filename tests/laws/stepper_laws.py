@@ -61,7 +61,8 @@ class StepperLaws:
 
     @pytest.mark.parametrize("t", [0, 1, 4])
     def test_the_next_ids_have_a_distribution(self, stepper: Stepper[Any], t: int) -> None:
-        log_probs = stepper.log_probs(self.stepped(stepper, t)[0])
+        state, _ = self.stepped(stepper, t)
+        log_probs = stepper.log_probs(state)
         assert log_probs.shape == (self.rows, stepper.v)
         assert 0 <= stepper.end < stepper.v
         assert not log_probs.isnan().any()
@@ -69,6 +70,10 @@ class StepperLaws:
         assert (total < 1 + 1e-4).all()
         if self.normalised:
             assert torch.allclose(total, torch.ones_like(total), atol=1e-4)
+        k = min(3, stepper.v)
+        likeliest, ids = stepper.likeliest(state, k)
+        self.same(likeliest, log_probs.topk(k, dim=1).values)
+        self.same(likeliest, log_probs.gather(1, ids))
 
     def test_no_operation_changes_the_state_it_is_given(self, stepper: Stepper[Any]) -> None:
         state, _ = self.stepped(stepper, 3)

@@ -27,6 +27,8 @@ from catena.kernels.vector_math import exp_less
 
 WIDE = 32
 """Columns of a panel."""
+AT_ONCE = 16
+"""Rows whose products with 10,000 columns lie near."""
 LANES = 16
 """Numbers of a vector; LLVM cuts it into as many registers as the processor needs."""
 
@@ -234,9 +236,11 @@ log_softmax_rows: Callable[..., None] = compiled("2", "i", "i", "i", fastmath=SU
 
 @compiled("2", "3", "2", "1", "i", "i", "i")
 def log_softmax_products(x: Any, panels: Any, y: Any, first: Any, v: Any, low: Any, high: Any) -> None:
-    """Both for the rows from ``low`` to ``high``, in one call."""
-    _onto(x[low:high], panels, y[low:high], first, 0, panels.shape[0])
-    _log_softmax(y, v, low, high)
+    """Both for the rows from ``low`` to ``high``, a few after another, while their products are near."""
+    for begin in range(low, high, AT_ONCE):
+        end = min(begin + AT_ONCE, high)
+        _onto(x[begin:end], panels, y[begin:end], first, 0, panels.shape[0])
+        _log_softmax(y, v, begin, end)
 
 
 @compiled("2", "3", "2", "i", "i")

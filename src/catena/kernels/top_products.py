@@ -18,11 +18,10 @@ import numpy as np
 
 from catena.kernels.compiled import called, compiled
 from catena.kernels.looks import NEVER, largest_among, mass
+from catena.kernels.products import AT_ONCE
 from catena.kernels.top_loops import put_in
 from catena.kernels.transformer_step import map_rows
 
-AT_ONCE = 16
-"""Rows whose products with 10,000 words lie near."""
 PIECE = 128
 """Numbers whose largest is found at once."""
 

@@ -166,6 +166,10 @@ class NeuralLanguageModel(nn.Module, LanguageModel[NeuralState]):
         return self.output.log_probs(state.hidden)
 
     @torch.no_grad()
+    def likeliest(self, state: NeuralState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        return self.output.likeliest(state.hidden, k)
+
+    @torch.no_grad()
     def advance(self, state: NeuralState, ids: Int[Tensor, " n"]) -> NeuralState:
         return self._read_on(state.encoder, ids[:, None])
 

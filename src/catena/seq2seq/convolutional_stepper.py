@@ -64,6 +64,10 @@ class ConvolutionalStepper(Stepper[ConvolutionalState], Attentive[ConvolutionalS
         return self.output.log_probs(state.hidden)
 
     @torch.no_grad()
+    def likeliest(self, state: ConvolutionalState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        return self.output.likeliest(state.hidden, k)
+
+    @torch.no_grad()
     def advance(self, state: ConvolutionalState, ids: Int[Tensor, " n"]) -> ConvolutionalState:
         return self._read_on(state.tails, state.places, state.sources, ids[:, None])
 

@@ -68,6 +68,10 @@ class TransformerStepper(Stepper[TransformerState], Attentive[TransformerState])
         return self.output.log_probs(state.hidden)
 
     @torch.no_grad()
+    def likeliest(self, state: TransformerState, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        return self.output.likeliest(state.hidden, k)
+
+    @torch.no_grad()
     def advance(self, state: TransformerState, ids: Int[Tensor, " n"]) -> TransformerState:
         return self._read_on(state.cache, state.sources, ids[:, None])
 
