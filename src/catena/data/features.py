@@ -9,7 +9,6 @@ Knows nothing of labels or weights.
 
 from __future__ import annotations
 
-import json
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -20,10 +19,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from catena.config import Config, parse
+from catena.config import Config
+from catena.data.saved_settings import read_settings, write_settings
 from catena.data.settings import FeatureSettings, VocabularySettings
 from catena.data.vocabulary import UNK, Vocabulary
-from catena.errors import CheckpointError, ConfigError
+from catena.errors import ConfigError
 
 BETWEEN = "\x1f"
 CHARACTERS = "\x1e"
@@ -131,8 +131,7 @@ class FeatureSpace(ABC):
     def save(self, folder: Path) -> None:
         """Write it into a folder, which is made if it is missing."""
         folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"format": 1, "settings": self.settings.model_dump()}, indent=1)
-        (folder / SETTINGS_FILE).write_text(text + "\n", encoding="utf-8")
+        write_settings(folder / SETTINGS_FILE, self.settings)
 
 
 VALUES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -207,19 +206,8 @@ class _Saved(Config):
 
 def load_features(folder: Path) -> FeatureSpace:
     """Read what ``save`` wrote."""
-    path = folder / SETTINGS_FILE
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{folder} has no {SETTINGS_FILE}: it is not a folder of features") from None
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}): copy the model again") from None
-    if not isinstance(data, dict) or data.get("format") != 1 or not isinstance(data.get("settings"), dict):
-        raise CheckpointError(f"{path} is not a file of features of format 1: it is damaged or made by a newer version")
-    try:
-        settings = parse(_Saved, {"settings": data["settings"]}, source=str(path)).settings
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
+    found = read_settings(folder / SETTINGS_FILE, _Saved, "a folder of features", "a file of features")
+    settings = found.settings
     if settings.buckets is not None:
         return HashedFeatures(settings)
     return ListedFeatures(settings, Vocabulary.load(folder / LIST_FILE))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
+from catena.data.saved_settings import write_settings
 from catena.data.settings import TextOptions
 
 SETTINGS_FILE = "tokeniser.json"
@@ -43,8 +43,7 @@ class Tokeniser(ABC):
     def save(self, folder: Path) -> None:
         """Write what ``load_tokeniser`` needs into a folder, which is made if it is missing."""
         folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"format": 1, "settings": self.settings.model_dump()}, indent=1, ensure_ascii=False)
-        (folder / SETTINGS_FILE).write_text(text + "\n", encoding="utf-8")
+        write_settings(folder / SETTINGS_FILE, self.settings)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Caches and compiled rules cannot be pickled, and the settings are enough to make them again.
