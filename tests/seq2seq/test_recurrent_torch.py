@@ -110,6 +110,7 @@ def test_any_output_layer_may_follow(kind: dict[str, Any]) -> None:
             {"attention_kind": "marginal", "input_feeding": False, "output": {"kind": "softmax", "smoothing": 0.1}},
             "and output.kind = 'softmax' with smoothing = 0.1 by another loss: set .* and output.smoothing = 0",
         ),
+        ({"d": 7, "residual": True, "bidirectional": "first"}, "d = 7 is odd, .*; residual = true is for layers"),
         ({"attention": "scalar"}, "attention"),
         (
             {"output": {"kind": "hierarchical"}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -104,22 +105,39 @@ class RecurrentSettings(Config):
 
     @model_validator(mode="after")
     def _fits(self) -> RecurrentSettings:
+        problems = [*self._sizes_that_do_not_fit(), *self._looks_that_do_not_fit()]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _sizes_that_do_not_fit(self) -> Iterator[str]:
         if self.bidirectional != "none" and self.d % 2:
-            raise ValueError(
+            yield (
                 f"d = {self.d} is odd, and bidirectional = {self.bidirectional!r} shares the units between two "
                 f"directions: choose d = {self.d + 1}, or bidirectional = 'none'"
             )
         if self.d % self.n_heads:
-            raise ValueError(
-                f"d = {self.d} cannot be shared by n_heads = {self.n_heads}: choose a d that n_heads divides"
-            )
+            yield (f"d = {self.d} cannot be shared by n_heads = {self.n_heads}: choose a d that n_heads divides")
         if self.residual and self.n_layers < 3:
-            raise ValueError(
+            yield (
                 f"residual = true is for layers from the third on, and n_layers is {self.n_layers}: set n_layers to 3 "
                 "or more, or residual = false"
             )
+        tree = self.output.tree if self.output.kind == "hierarchical" else "classes"
+        if self.tied and tree != "classes":
+            yield (
+                f"output.tree = {tree!r} has weights for each decision, not for each word, so that tied = true cannot "
+                "tie them to the embedding: set tied = false, or choose output.tree = 'classes'"
+            )
+
+    def _looks_that_do_not_fit(self) -> Iterator[str]:
+        if self.attention == "none" and self.attention_kind != "soft":
+            yield (
+                f"attention_kind = {self.attention_kind!r} needs an attention, and attention is 'none': choose a "
+                "score, such as attention = 'additive'"
+            )
         if self.attention_kind == "marginal" and (self.order != "luong" or self.input_feeding or self.n_heads > 1):
-            raise ValueError(
+            yield (
                 "attention_kind = 'marginal' sums over where each step looks, so that no step may depend on where the "
                 f"last one did, and looks with one head, but order = {self.order!r}, input_feeding = "
                 f"{str(self.input_feeding).lower()} and n_heads = {self.n_heads}: set order = 'luong', input_feeding = "
@@ -127,20 +145,8 @@ class RecurrentSettings(Config):
             )
         smoothing = self.output.smoothing if self.output.kind == "softmax" else 0.0
         if self.attention_kind in ("marginal", "hard_sampled") and (smoothing or self.output.kind not in EXACT):
-            raise ValueError(
+            yield (
                 f"attention_kind = {self.attention_kind!r} trains by the log-probability of every token, and "
                 f"output.kind = {self.output.kind!r} with smoothing = {smoothing:g} by another loss: set output.kind = "
                 f"{' or '.join(map(repr, EXACT))}, and output.smoothing = 0"
             )
-        tree = self.output.tree if self.output.kind == "hierarchical" else "classes"
-        if self.tied and tree != "classes":
-            raise ValueError(
-                f"output.tree = {tree!r} has weights for each decision, not for each word, so that tied = true cannot "
-                "tie them to the embedding: set tied = false, or choose output.tree = 'classes'"
-            )
-        if self.attention == "none" and self.attention_kind != "soft":
-            raise ValueError(
-                f"attention_kind = {self.attention_kind!r} needs an attention, and attention is 'none': choose a "
-                "score, such as attention = 'additive'"
-            )
-        return self

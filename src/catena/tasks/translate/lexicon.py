@@ -14,7 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from catena.errors import CheckpointError
+from catena.tasks.translate.among import Candidates
 from catena.tasks.translate.dataset import Pairs
+from catena.tasks.translate.encoding import Encoding
+from catena.tasks.translate.settings import TranslateConfig
 
 FILE = "candidates.npy"
 ROUNDS = 5
@@ -86,3 +89,12 @@ def load_candidates(folder: Path, n: int) -> np.ndarray:
     if table.ndim != 2 or len(table) != n:
         raise CheckpointError(f"{folder / FILE} must have {n} rows, one for each source token: copy the model again")
     return table
+
+
+def candidates_of(config: TranslateConfig, encoding: Encoding, table: np.ndarray) -> Candidates:
+    """What sources choose among: the most frequent target tokens, specials and the end, and those of the table."""
+    vocabulary = encoding.target.vocabulary
+    first = len(vocabulary.specials)
+    by_count = sorted(range(first, len(vocabulary)), key=lambda i: (-vocabulary.counts[i], i))
+    frequent = [*range(1, first), *by_count[: config.writing.candidates]]
+    return Candidates(np.array(frequent), table, len(vocabulary))

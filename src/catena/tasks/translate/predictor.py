@@ -31,12 +31,12 @@ from catena.tasks.translate.batches import log_probs_of
 from catena.tasks.translate.dataset import Pairs, Texts, check_pairs, has_pairs, read_pairs
 from catena.tasks.translate.encoding import Coded, Encoding
 from catena.tasks.translate.exported import export_to
-from catena.tasks.translate.lexicon import load_candidates
+from catena.tasks.translate.lexicon import candidates_of, load_candidates
 from catena.tasks.translate.picture import looks_of
 from catena.tasks.translate.scoring import likelihood_measure, likelihood_scores, measure_of, report_of
 from catena.tasks.translate.search import Looked, Member, Searcher
 from catena.tasks.translate.settings import LIKELIHOODS, TRANSLATIONS, TranslateConfig, TranslateData
-from catena.tasks.translate.translated import Translated, Translation
+from catena.tasks.translate.translated import Translated, Translation, unknown_copied
 from catena.tasks.translate.wishes import Wishes, read_wishes
 from catena.tasks.written import guess_remark, score_cell
 
@@ -221,7 +221,7 @@ class TranslatePredictor(Predictor):
         attention = tuple(x[:, :steps] for x in seen.attention) if seen is not None and asking.alignment else None
         written = tokens
         if seen is not None and self.config.writing.unknown == "copy" and UNK_SYMBOL in tokens:
-            written = _replaced(tokens, source, seen.attention)
+            written = unknown_copied(tokens, source.tokens, seen.attention)
         parts = one.log_prob, one.score, log_probs, attention, one.finished
         return Translation(self.encoding.text(written), tuple(tokens), *parts)
 
@@ -381,28 +381,11 @@ class TranslatePredictor(Predictor):
         return sketch(self.looks(item, asking), asking)
 
 
-def _replaced(tokens: Sequence[str], source: Coded, attention: Sequence[np.ndarray]) -> list[str]:
-    """Tokens with the source word that was looked at most, its end left out, in place of each unknown one."""
-    if not attention:
-        return list(tokens)
-    weights = np.mean([layer.mean(axis=0) for layer in attention], axis=0)[:, :-1]
-    return [source.tokens[int(weights[i].argmax())] if token == UNK_SYMBOL else token for i, token in enumerate(tokens)]
-
-
 def _uneven(asking: Asking, lines: int, texts: str) -> str:
     return (
         f"{asking.constraint} has {lines:,} lines and there are {texts} texts: give one line for each text (it may be "
         f"empty), or one for all of them"
     )
-
-
-def candidates_of(config: TranslateConfig, encoding: Encoding, table: np.ndarray) -> Candidates:
-    """What sources choose among: the most frequent target tokens, specials and the end, and those of the table."""
-    vocabulary = encoding.target.vocabulary
-    first = len(vocabulary.specials)
-    by_count = sorted(range(first, len(vocabulary)), key=lambda i: (-vocabulary.counts[i], i))
-    frequent = [*range(1, first), *by_count[: config.writing.candidates]]
-    return Candidates(np.array(frequent), table, len(vocabulary))
 
 
 def load_predictor(folder: Path, device: torch.device) -> TranslatePredictor:

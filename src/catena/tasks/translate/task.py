@@ -19,8 +19,8 @@ from catena.tasks.looped import TestedTask
 from catena.tasks.translate.among import Candidates
 from catena.tasks.translate.batches import PairBatch, PairEpoch, log_probs_of
 from catena.tasks.translate.dataset import Dataset, Texts
-from catena.tasks.translate.lexicon import learn_candidates, save_candidates
-from catena.tasks.translate.predictor import TranslatePredictor, candidates_of
+from catena.tasks.translate.lexicon import candidates_of, learn_candidates, save_candidates
+from catena.tasks.translate.predictor import TranslatePredictor
 from catena.tasks.translate.scoring import likelihood_scores, scores_of
 from catena.tasks.translate.search import Member
 from catena.tasks.translate.settings import LESS_IS_BETTER, WHAT_NEXT, TranslateConfig

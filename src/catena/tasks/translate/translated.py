@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from catena.data.vocabulary import UNK_SYMBOL
 from catena.tasks.application import BEST, Asking
 from catena.tasks.written import NOT_KNOWN, score_value
 
@@ -99,6 +100,14 @@ class Translated:
             row["alignment"] = [list(pair) for pair in one.alignment()]
             row["attention"] = [_rounded(layer) for layer in one.attention]
         return row
+
+
+def unknown_copied(tokens: Sequence[str], source: Sequence[str], attention: Sequence[np.ndarray]) -> list[str]:
+    """Tokens with the source word that was looked at most, its end left out, in place of each unknown one."""
+    if not attention:
+        return list(tokens)
+    weights = np.mean([layer.mean(axis=0) for layer in attention], axis=0)[:, :-1]
+    return [source[int(weights[i].argmax())] if token == UNK_SYMBOL else token for i, token in enumerate(tokens)]
 
 
 def _rounded(weights: np.ndarray) -> Sequence[Any]:
