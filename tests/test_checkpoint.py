@@ -333,12 +333,20 @@ def test_a_damaged_best_is_refused(tmp_path: Path) -> None:
         open_checkpoint(run.path)
 
 
-def test_a_path_that_does_not_exist_is_named_with_its_neighbours(tmp_path: Path) -> None:
+def test_a_path_that_does_not_exist_is_named_with_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_run(tmp_path / "mr-cnn")
     with pytest.raises(CheckpointError, match=r"there is no run or checkpoint .*mr-cn: did you mean .*mr-cnn\?"):
         open_checkpoint(tmp_path / "mr-cn")
-    with pytest.raises(CheckpointError, match=r"there is no run or checkpoint gpt2$"):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        CheckpointError, match=r"no run or checkpoint gpt2 in .*: name the folder that 'catena train' wrote"
+    ):
         open_checkpoint(Path("gpt2"))
+    make_run(tmp_path / "runs" / "lm-ngram-001")
+    with pytest.raises(CheckpointError, match=r"checkpoint lm-ngram-001: did you mean runs/lm-ngram-001\?"):
+        open_checkpoint(Path("lm-ngram-001"))
     with pytest.raises(CheckpointError, match=r"there is no folder nobody either"):
         open_checkpoint(Path("nobody/gpt2"))
 

@@ -46,6 +46,8 @@ CONFIG, MANIFEST, META, METRICS, LOG = "config.toml", "manifest.json", "meta.jso
 WEIGHTS, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"
 CHECKPOINTS, BEST, LAST = "checkpoints", "best", "last"
 UNFINISHED = ".unfinished-"
+RUNS = Path("runs")
+"""Where runs are put that are given no folder."""
 
 
 # --- files that are there whole or not at all ---------------------------------------------------------------
@@ -455,5 +457,9 @@ def point(run: Path, name: str, target: Path) -> None:
 def _near(path: Path) -> str:
     if not path.parent.is_dir():
         return f": there is no folder {path.parent} either"
+    if (RUNS / path).is_dir():
+        return f": did you mean {RUNS / path}?"
     close = nearest(path.name, sorted(p.name for p in path.parent.iterdir() if p.is_dir()))
-    return f": did you mean {' or '.join(str(path.parent / name) for name in close)}?" if close else ""
+    if close:
+        return f": did you mean {' or '.join(str(path.parent / name) for name in close)}?"
+    return f" in {path.parent.resolve()}: name the folder that 'catena train' wrote"

@@ -31,7 +31,7 @@ def test_the_mean_of_two_checkpoints_is_a_model_of_its_own(catena: Catena, files
         ([], 2, "an average needs two or more checkpoints and a folder to write into: …"),
         (["RUN", "-o", "x"], 2, "an average needs two or more checkpoints …"),
         (["RUN", "RUN"], 2, "an average needs two or more checkpoints …"),
-        (["RUN", "nowhere", "-o", "x"], 1, "there is no run or checkpoint nowhere"),
+        (["RUN", "nowhere", "-o", "x"], 1, "there is no run or checkpoint nowhere in …"),
         (["RUN", "RUN", "-o", "."], 1, ". is there already: choose another --output"),
     ],
 )

@@ -54,7 +54,9 @@ def test_other_metrics(catena: Catena, files: Path, trained: Path, poor: Path) -
 
 
 def test_what_cannot_be_compared(catena: Catena, files: Path, trained: Path) -> None:
-    assert catena("compare", trained, "nowhere", files / "dev.tsv").sentence == "there is no run or checkpoint nowhere"
+    assert catena("compare", trained, "nowhere", files / "dev.tsv").sentence.startswith(
+        "there is no run or checkpoint nowhere in "
+    )
     said = catena("compare", trained, trained, files / "dev.tsv", "--samples", "0")
     assert (said.code, said.sentence) == (2, "--samples must be 1 or more, and is 0")
     said = catena("compare", trained, trained, "missing.tsv")

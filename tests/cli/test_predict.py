@@ -132,7 +132,7 @@ def test_broken_encodings_are_named_and_cured(catena: Catena, trained: Path, tmp
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (["nowhere", "FILE"], 1, "there is no run or checkpoint nowhere"),
+        (["nowhere", "FILE"], 1, "there is no run or checkpoint nowhere in …"),
         (["RUN", "missing.txt"], 1, "there is no file missing.txt in the folder …"),
         (["RUN", "."], 1, ". is a folder, not a file: name a file"),
         (["RUN", "FILE", "--input-format", "pdf"], 1, "no format is called 'pdf': known are 'brackets', …"),

@@ -116,7 +116,7 @@ def test_commands_that_are_not_understood(catena: Catena, files: Path, words: li
             ["FILE", "-c", "missing.toml"],
             "there is no config file missing.toml: 'catena init TASK -o missing.toml' wr…",
         ),
-        (["FILE", "--from", "missing"], "there is no run or checkpoint missing"),
+        (["FILE", "--from", "missing"], "there is no run or checkpoint missing in …"),
     ],
 )
 def test_what_cannot_be_trained(catena: Catena, files: Path, words: list[str], sentence: str) -> None:

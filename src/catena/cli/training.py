@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena.checkpoint import is_run, write_text_atomically
+from catena.checkpoint import RUNS, is_run, write_text_atomically
 from catena.config import Config
 from catena.errors import CheckpointError, ConfigError
 from catena.metrics.intervals import mean_interval
@@ -19,8 +19,6 @@ from catena.tasks.application import Trained
 from catena.tasks.table import Entry
 from catena.tasks.written import valid_json
 from catena.training.report import LinesReporter, Reporter, SilentReporter, Together
-
-RUNS = Path("runs")
 
 
 @dataclass(frozen=True)
