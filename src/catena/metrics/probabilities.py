@@ -42,7 +42,7 @@ def log_loss(ids: Ids, probabilities: Rows) -> Score:
     right, rows = as_ids_and_rows("log loss", ids, probabilities)
     check_probabilities(rows)
     with np.errstate(divide="ignore"):
-        losses = -np.log(rows[np.arange(len(rows)), right])
+        losses = 0.0 - np.log(rows[np.arange(len(rows)), right])  # of certainty 0, not -0
     return Score(float(losses.mean()), signature("log-loss", len(rows), {"unit": "nats"}))
 
 
