@@ -71,6 +71,11 @@ def test_the_first_help_imports_next_to_nothing() -> None:
     assert {"pydantic", "tyro", "rich", "numpy"}.isdisjoint(done.stderr.split())
 
 
+@pytest.mark.parametrize("verb", ["predict", "score", "correct", "draw", "generate"])
+def test_help_shows_which_words_may_be_left_out(catena: Catena, verb: str) -> None:
+    assert re.search(r"^usage: .* RUN \[(FILE|TEXT …|PROMPTS…)\]$", catena(verb, "--help").out, re.M)
+
+
 def test_version(catena: Catena) -> None:
     for word in ("--version", "-V", "version"):
         assert catena(word).out == f"catena {__version__}\n"
@@ -85,6 +90,7 @@ def test_version(catena: Catena) -> None:
         (["evaluate"], "something is missing: catena evaluate RUN FILE"),
         (["evaluate", "run"], "something is missing: catena evaluate RUN FILE"),
         (["evaluate", "run", "a", "b"], "'b' is one word too many: catena evaluate RUN FILE"),
+        (["evaluate", "run", "a", "b", "c"], "'b' is one word too many: catena evaluate RUN FILE"),
         (["evaluate", "run", "a", "-x"], "there is no flag -x: catena evaluate RUN FILE"),
         (["evaluate", "run", "a", "--thread", "1"], "there is no flag --thread: did you mean --threads?"),
         (["evaluate", "run", "a", "--threads"], "--threads needs a value"),

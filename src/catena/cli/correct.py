@@ -27,7 +27,7 @@ USAGE = "catena correct RUN [FILE]"
 class CorrectFlags(ReadingFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder of a language model, best one of characters."""
-    file: Annotated[tyro.conf.Positional[str], arg("FILE")] = "-"
+    file: Annotated[tyro.conf.Positional[str], arg("[FILE]")] = "-"
     """A file of texts, one a line; standard input if it is - or not named."""
     confusions: Annotated[Path | None, arg("FILE")] = None
     """Lines of a symbol, a tab, and the symbols that are written for it by mistake, with spaces between."""

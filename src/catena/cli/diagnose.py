@@ -31,7 +31,7 @@ UNITS = 16
 class DiagnoseFlags(ReadingFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path | None], arg("RUN")] = None
     """The run or checkpoint folder of a neural language model."""
-    file: Annotated[tyro.conf.Positional[Path | None], arg("FILE")] = None
+    file: Annotated[tyro.conf.Positional[Path | None], arg("[FILE]")] = None
     """A text to look at the model with; the run's own dev or train file if it is not named."""
     simulate: Annotated[Literal["linear", "tanh", "sigmoid", "relu"] | None, arg("NAME")] = None
     """No run: follow a signal through a recurrence without inputs, for several largest eigenvalues of its matrix."""

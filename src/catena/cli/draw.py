@@ -25,7 +25,7 @@ from catena.errors import CatenaError
 class DrawFlags(AskingFlags, ReadingFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder."""
-    texts: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("TEXT")] = ()
+    texts: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("[TEXT …]")] = ()
     """The texts to draw a prediction for; those of --file, or of standard input, if none is given."""
     file: Annotated[Path | None, arg("FILE", "-f")] = None
     """A file of texts or of examples, as 'catena predict' reads it."""

@@ -206,9 +206,9 @@ def _sentence(said: str, usage: str) -> str:
         return f"{_usual(found[1])} cannot be read: {found[2].strip()}"
     if found := re.search(r"Missing value for argument '(-.*?)'", text):
         return f"{found[1].split('/')[-1]} needs a value"
-    if found := re.search(r"Unrecognized options: (-\S+)", text):
+    if found := re.search(r"Unrecognized options: (-[^\s,]+)", text):
         return f"there is no flag {found[1]}: {usage}"
-    if found := re.search(r"Unrecognized options: (\S+)", text):
+    if found := re.search(r"Unrecognized options: ([^\s,]+)", text):
         return f"{found[1]!r} is one word too many: {usage}"
     return f"something is missing: {usage}"
 

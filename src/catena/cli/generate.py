@@ -38,7 +38,7 @@ class GenerateConfig(Config):
 class GenerateFlags(WeightFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder of a language model."""
-    prompts: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("PROMPTS…")] = ()
+    prompts: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("[PROMPTS…]")] = ()
     """What texts begin with."""
     file: Annotated[Path | None, arg("FILE")] = None
     """A file of prompts, one a line."""

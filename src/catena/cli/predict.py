@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class PredictFlags(AskingFlags, ReadingFlags, WeightFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder."""
-    file: Annotated[tyro.conf.Positional[str], arg("FILE")] = "-"
+    file: Annotated[tyro.conf.Positional[str], arg("[FILE]")] = "-"
     """A file of texts, one a line, or in any format that has texts; standard input if it is - or not named."""
     format: Annotated[str | None, arg("NAME")] = None
     """How predictions are written: text (the answer alone), tsv, jsonl (all there is), or a format of the task such as

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class ScoreFlags(ReadingFlags, WeightFlags, Machine):
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder of a language model."""
-    file: Annotated[tyro.conf.Positional[str], arg("FILE")] = "-"
+    file: Annotated[tyro.conf.Positional[str], arg("[FILE]")] = "-"
     """A file of texts, one a line; standard input if it is - or not named."""
     tokens: bool = False
     """Show each token with its log-probability too; one that the model does not know is marked <unk>."""
