@@ -338,6 +338,7 @@ def test_counts_without_smoothing_have_infinite_perplexity_and_a_whole_run(text:
 
 
 def test_options_of_estimators_are_those_of_the_functions(text: Path, tmp_path: Path) -> None:
+    from catena.lm.ngram.counts import MOST_ORDER
     from catena.lm.ngram.estimators import ESTIMATORS
     from catena.tasks.lm.settings import EstimatorName, NgramSettings
 
@@ -362,5 +363,12 @@ def test_options_of_estimators_are_those_of_the_functions(text: Path, tmp_path: 
     left = 0.25 * (len(counts) + 1) / n  # what a discount of 0.25 takes from all words and the end
     expected = math.log((counts["cat"] - 0.25) / n + left / v)
     assert log_prob("cat", estimator="absolute-discounting", discount=0.25) == pytest.approx(expected, abs=1e-6)
+    for prune in [(1,), (0, 2, 1), (0, 0, 0, 1)]:
+        with pytest.raises(ValueError, match=r"at most model\.order = 3 counts that never fall, the first of them 0"):
+            NgramSettings(order=3, prune=prune)
+    assert NgramSettings(order=3, prune=(0, 1, 1)).prune == (0, 1, 1)
+    with pytest.raises(ValueError, match="less than or equal to 250"):
+        NgramSettings(order=MOST_ORDER + 1)
+    assert NgramSettings(order=MOST_ORDER).order == MOST_ORDER
     with pytest.raises(ValueError, match=r"model\.discount is for model\.estimator = 'kneser-ney' or"):
         NgramSettings(discount=0.5)

@@ -70,7 +70,7 @@ class NgramSettings(Config):
 
     kind: Literal["ngram"] = "ngram"
     """The model."""
-    order: int = Field(5, ge=1)
+    order: int = Field(5, ge=1, le=250)
     """The longest n-grams, in tokens."""
     estimator: EstimatorName = "modified-kneser-ney"
     """How probability is taken from what was seen and given to what was not."""
@@ -89,7 +89,13 @@ class NgramSettings(Config):
     memory, which is faster."""
 
     @model_validator(mode="after")
-    def _fits_the_estimator(self) -> NgramSettings:
+    def _fits_together(self) -> NgramSettings:
+        prune = self.prune
+        if prune and (len(prune) > self.order or prune[0] != 0 or list(prune) != sorted(prune)):
+            raise ValueError(
+                f"model.prune = {list(prune)} must be at most model.order = {self.order} counts that never fall, the "
+                "first of them 0, such as 0,0,1"
+            )
         for name in self.options():
             if self.estimator not in OF_ESTIMATORS[name]:
                 raise ValueError(
