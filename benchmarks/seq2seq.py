@@ -15,7 +15,7 @@ search   greedy and beam-5 translation with the same weights, put into a ``Maria
          lengths are spread as those of captions are (both programs are told when to end, by a processor of
          probabilities; CTranslate2 takes none), and once with as many tokens in every row, so that nothing ends early.
 memory   the most memory that training takes, for batches and lengths that double.
-prefix   the time of a beam's step after prefixes that double: of hypotheses without a common beginning, and of such as
+prefix   the time of a beam's step after prefixes that grow: of hypotheses without a common beginning, and of such as
          beams have, which differ in their last tokens alone.
 """
 
@@ -337,24 +337,28 @@ def prefix(flags: argparse.Namespace) -> None:
     def onward(state: Any) -> Any:
         return stepper.advance(stepper.select(state, turned), torch.randint(4, V, (20,)))
 
-    read = 1
-    for t in (16, 32, 64, 128, 256):
-        while read < t:
-            state, read = onward(state), read + 1
-        shared = stepper.select(state, same)
-        for _ in range(OWN):
-            shared = onward(shared)
-        found = []
-        for given in (state, shared):
-            times = []
-            for _ in range(5 * flags.rounds):
-                began = clock(flags)
-                stepper.log_probs(onward(given))
-                times.append(clock(flags) - began)
-            found.append(1e3 * statistics.median(times))
+    first, read = (0.0, 0.0), 1
+    for t in (16, 64, 128, 256):
+        found: tuple[list[float], list[float]] = ([], [])
+        for place in range(t, t + 32, 8):  # blocks of positions are full at some places and begin at others
+            while read < place:
+                state, read = onward(state), read + 1
+            shared = stepper.select(state, same)
+            for _ in range(OWN):
+                shared = onward(shared)
+            for times, given in zip(found, (state, shared), strict=True):
+                for turn in range(2 * flags.rounds):
+                    began = clock(flags)
+                    stepper.likeliest(onward(given), 6)
+                    times += (
+                        [clock(flags) - began] if turn else []
+                    )  # the first one fetches what the other has displaced
+        none, most = (1e3 * statistics.median(times) for times in found)
+        first = (none, most) if t == 16 else first
         print(
-            f"a step of 4 beams of 5 after {t} tokens: {found[0]:.2f} ms where hypotheses have none in common, "
-            f"{found[1]:.2f} ms where all but the last {OWN}",
+            f"a step of 4 beams of 5 after {t} to {t + 31} tokens: {none:.2f} ms where hypotheses have none in common "
+            f"({none / first[0]:.2f} times that of the first), {most:.2f} ms where all but the last {OWN} "
+            f"({most / first[1]:.2f})",
             flush=True,
         )
 
