@@ -2,7 +2,7 @@ r"""What the heads of several rows find among positions that they share, in step
 
 .. math::  f_{rh} = \sum_s \mathrm{softmax}_s\Big(\frac{q_{rh} \cdot k_{sh}}{\sqrt{d}}\Big)\, v_{sh}
 
-Every :data`BLOCK` positions of a row, counted from its beginning, are copied once into a block, which is laid out as
+Every :data:`BLOCK` positions of a row, counted from its beginning, are copied once into a block, which is laid out as
 :mod:`catena.kernels.products` wants it: for each head a panel of keys, one column for each position, and panels of
 values. Hypotheses of a beam that have a beginning in common have its blocks in common too; so one product scores a
 block for all of them, and what it holds is read once, from one end to the other. What is left at the end of a row,
