@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from catena.config import parse
+from catena.errors import ConfigError
 from catena.tasks.classify.settings import ClassifyConfig
 from catena.tasks.lm.settings import LmConfig
 from catena.tasks.settings import with_suggestions
+from catena.tasks.transduce.settings import TransduceConfig
+from catena.tasks.translate.settings import TranslateConfig
 
 SUGGESTED = {"a": {"optimizer": "sgd", "momentum": 0.9}, "b": {"optimizer": "adam"}}
 
@@ -40,3 +43,27 @@ def test_what_is_no_mapping_is_left_to_the_schema() -> None:
 def test_each_kind_is_trained_in_its_way(schema: type, kind: str, optimizer: str) -> None:
     assert parse(schema, {"model": {"kind": kind}}).training.optimizer == optimizer
     assert parse(schema, {"model": {"kind": kind}, "training": {"optimizer": "sgd"}}).training.optimizer == "sgd"
+
+
+WARM = [
+    (TranslateConfig, {"kind": "transformer"}),
+    (TranslateConfig, {"kind": "convolutional"}),
+    (LmConfig, {"kind": "transformer"}),
+    (ClassifyConfig, {"kind": "transformer"}),
+    (TransduceConfig, {"kind": "seq2seq", "network": {"kind": "transformer"}}),
+]
+
+
+@pytest.mark.parametrize(("schema", "model"), WARM)
+def test_a_warm_up_that_is_suggested_fits_into_the_steps(schema: type, model: dict[str, object]) -> None:
+    usual = parse(schema, {"model": model}).training.warmup_steps
+    assert usual >= 100
+
+    def warm(**training: int) -> int:
+        return parse(schema, {"model": model, "training": training}).training.warmup_steps
+
+    assert [warm(max_steps=n) for n in (1, 5, 60, usual - 1)] == [0, 0, 6, (usual - 1) // 10]
+    assert [warm(max_steps=n) for n in (usual, 10 * usual)] == [usual, usual]
+    assert warm(max_steps=60, warmup_steps=50) == 50
+    with pytest.raises(ConfigError, match=r"warmup_steps = 70 is more than max_steps = 60"):
+        warm(max_steps=60, warmup_steps=70)

@@ -98,6 +98,8 @@ def with_suggestions(data: Any, suggested: Mapping[str, Mapping[str, Any]], defa
         data: the values before they are checked; what is no mapping is left as it is.
         suggested: the training section by the kind of the model.
         default: the kind if none is named.
+
+    A warm-up that is suggested fits into the steps that a person asks for; one that a person sets is left as it is.
     """
     if not isinstance(data, dict):
         return data
@@ -105,5 +107,13 @@ def with_suggestions(data: Any, suggested: Mapping[str, Mapping[str, Any]], defa
     kind = model.get("kind", default) if isinstance(model, dict) else getattr(model, "kind", default)
     training = data.get("training", {})
     if isinstance(training, dict) and "optimizer" not in training:
-        return {**data, "training": {**suggested.get(str(kind), {}), **training}}
+        return {**data, "training": {**_fitted(suggested.get(str(kind), {}), training), **training}}
     return data
+
+
+def _fitted(suggested: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, Any]:
+    """The suggestions, with a warm-up of a tenth of the steps where a person asks for fewer steps than it has."""
+    steps, warmup = training.get("max_steps"), suggested.get("warmup_steps", 0)
+    if isinstance(steps, int) and steps < warmup:
+        return {**suggested, "warmup_steps": max(steps, 0) // 10}
+    return dict(suggested)
