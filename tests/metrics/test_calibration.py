@@ -75,7 +75,8 @@ def test_no_temperature_nearby_does_better() -> None:
     logits, ids = drawn(1, 500, 4, 2.5)
     fitted = fit_temperature(logits, ids)
     h = 1e-4
-    above, here, below = (temperature_loss(logits, ids, fitted * step) for step in (1 + h, 1, 1 - h))
+    rows = logits.tolist()
+    above, here, below = (oracle.smoothed_loss(rows, ids.tolist(), fitted * step) for step in (1 + h, 1, 1 - h))
     assert here < above
     assert here < below
     assert (above - below) / (2 * h) == pytest.approx(0, abs=1e-6)
@@ -97,10 +98,31 @@ def test_scaling_the_logits_scales_the_temperature_and_shifting_them_does_nothin
 
 def test_examples_that_do_not_decide() -> None:
     logits = np.array([[2.0, 0.0], [0.0, 3.0]])
-    assert fit_temperature(logits, [0, 1]) == LOWEST_TEMPERATURE  # always right
+    assert fit_temperature(logits / 1000, [0, 1]) == LOWEST_TEMPERATURE  # always right, by next to nothing
     assert fit_temperature(logits, [1, 0]) == HIGHEST_TEMPERATURE  # always wrong
     assert fit_temperature(np.ones((3, 4)), [0, 1, 2]) == 1.0  # says nothing
     assert fit_temperature([[0.1], [7.0]], [0, 0]) == 1.0  # one label
+
+
+@pytest.mark.parametrize("n", [1, 4, 50, 2000])
+@pytest.mark.parametrize("margin", [0.5, 8.0, 90.0])
+def test_n_right_answers_claim_no_more_than_the_rule_of_succession(n: int, margin: float) -> None:
+    logits, ids = np.zeros((n, 3)), np.arange(n) % 3
+    logits[np.arange(n), ids] = margin
+    scaled = np.exp(logits / fit_temperature(logits, ids))
+    confidences = (scaled / scaled.sum(1, keepdims=True)).max(1)
+    assert confidences == pytest.approx((n + 1) / (n + 2), abs=1e-9)
+
+
+def test_smoothed_targets_cost_less_than_they_spare() -> None:
+    """On new examples of the same kind: far better where few were seen, and no worse to speak of where many were."""
+
+    def loss_on_new(seed: int, n: int) -> float:
+        seen, new = drawn(seed, n, 2, 0.5), drawn(seed + 100, 1000, 2, 0.5)
+        return temperature_loss(*new, fit_temperature(*seen)) - temperature_loss(*new, 0.5)
+
+    assert max(loss_on_new(seed, 12) for seed in range(10)) < 0.2  # without them above 1: all of the 12 are right
+    assert np.mean([loss_on_new(seed, 1000) for seed in range(10)]) < 0.002
 
 
 def test_impossible_labels_change_nothing() -> None:

@@ -87,13 +87,24 @@ def temperature_loss(rows: Sequence[Sequence[float]], ids: Sequence[int], temper
     return math.fsum(losses) / len(ids)
 
 
+def smoothed_loss(rows: Sequence[Sequence[float]], ids: Sequence[int], temperature: float) -> float:
+    """Every label of an example is asked for in turn: the right one n + 1 times, the k - 1 others once between them."""
+    n, k = len(ids), len(rows[0])
+    losses = []
+    for row, right in zip(rows, ids, strict=True):
+        for label in range(k):
+            times = n + 1 if label == right else 1 / (k - 1)
+            losses.append(times / (n + 2) * temperature_loss([row], [label], temperature))
+    return math.fsum(losses) / n
+
+
 def best_temperature(rows: Sequence[Sequence[float]], ids: Sequence[int], low: float, high: float) -> float:
-    """By golden section over the inverse temperature."""
+    """By golden section over the inverse temperature, against smoothed targets."""
     a, b = 1 / high, 1 / low
     shrink = (math.sqrt(5) - 1) / 2
     for _ in range(90):
         c, d = b - shrink * (b - a), a + shrink * (b - a)
-        if temperature_loss(rows, ids, 1 / c) < temperature_loss(rows, ids, 1 / d):
+        if smoothed_loss(rows, ids, 1 / c) < smoothed_loss(rows, ids, 1 / d):
             b = d
         else:
             a = c

@@ -7,7 +7,9 @@ log-likelihood
 .. math::  L(\beta) = \frac1n \sum_i \Big( \log \sum_j e^{\beta z_{ij}} - \beta z_{i y_i} \Big)
 
 is convex, with slope :math:`E[z] - z_y` and curvature :math:`Var[z]`, so its least value is found by Newton's
-method.
+method. Of n answers that are all right it would be least at temperature 0, where every probability is 1. So a
+temperature is fitted to the targets of Platt (1999), section 2.2: the right label has (n + 1) / (n + 2), by the rule
+of succession, and the others share the rest, which weighs as much as one wrong answer in all.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from catena.metrics.probabilities import Ids, Rows, as_ids_and_rows, check_proba
 
 LOWEST_TEMPERATURE = 0.01
 HIGHEST_TEMPERATURE = 100.0
-"""A model that is always right wants temperature 0, one that is worse than chance infinity: we stop here."""
+"""A model that is worse than chance wants temperature infinity, one of tiny logits that is right 0: we stop here."""
 
 
 @dataclass(frozen=True)
@@ -83,22 +85,24 @@ def temperature_loss(logits: Rows, labels: Ids, temperature: float) -> Score:
 
 
 def fit_temperature(logits: Rows, labels: Ids) -> float:
-    """The temperature with the least negative log-likelihood, from 0.01 to 100; 1 if all do equally well.
+    """The temperature with the least loss against smoothed targets, from 0.01 to 100; 1 if all do equally well.
 
+    n answers that are all right, by equal margins, get the probability (n + 1) / (n + 2) each, however wide these are.
     Several yes/no labels are two labels each: give the rows (0, logit), and 1 for yes.
     """
     right, rows = _checked_logits(logits, labels)
+    wanted = _wanted_means(rows, right)
     low, high = 1 / HIGHEST_TEMPERATURE, 1 / LOWEST_TEMPERATURE
-    slope, curvature = _slope_and_curvature(rows, right, 1.0)
+    slope, curvature = _slope_and_curvature(rows, wanted, 1.0)
     if slope == 0 and curvature == 0:
         return 1.0
-    if _slope_and_curvature(rows, right, low)[0] >= 0:
+    if _slope_and_curvature(rows, wanted, low)[0] >= 0:
         return HIGHEST_TEMPERATURE
-    if _slope_and_curvature(rows, right, high)[0] <= 0:
+    if _slope_and_curvature(rows, wanted, high)[0] <= 0:
         return LOWEST_TEMPERATURE
     beta = 1.0
     for _ in range(200):
-        slope, curvature = _slope_and_curvature(rows, right, beta)
+        slope, curvature = _slope_and_curvature(rows, wanted, beta)
         low, high = (beta, high) if slope < 0 else (low, beta)
         newton = beta - slope / curvature if curvature > 0 else math.inf
         if abs(newton - beta) <= 1e-13 * beta:
@@ -119,12 +123,22 @@ def _checked_logits(logits: Rows, labels: Ids) -> tuple[Int[np.ndarray, "n"], Fl
     return right, rows - highest
 
 
+def _wanted_means(rows: Float[np.ndarray, "n k"], right: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    """The mean logit of each row under its target: 1 / (n + 2) is shared by the other labels that can be."""
+    possible = np.isfinite(rows)
+    possible[np.arange(len(rows)), right] = False
+    others = possible.sum(1)
+    means = np.where(possible, rows, 0.0).sum(1) / np.maximum(others, 1)
+    spared = np.where(others > 0, 1 / (len(rows) + 2), 0.0)
+    return (1 - spared) * rows[np.arange(len(rows)), right] + spared * means
+
+
 def _slope_and_curvature(
-    rows: Float[np.ndarray, "n k"], right: Int[np.ndarray, "n"], beta: float
+    rows: Float[np.ndarray, "n k"], wanted: Float[np.ndarray, "n"], beta: float
 ) -> tuple[float, float]:
     weights = np.exp(beta * rows)
     weights /= weights.sum(1, keepdims=True)
     finite = np.where(weights > 0, rows, 0.0)  # 0 times -inf is 0 here
     means = (weights * finite).sum(1)
     variances = (weights * (finite - means[:, None]) ** 2).sum(1)
-    return float((means - rows[np.arange(len(rows)), right]).mean()), float(variances.mean())
+    return float((means - wanted).mean()), float(variances.mean())
