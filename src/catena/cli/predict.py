@@ -54,7 +54,10 @@ def run(argv: Sequence[str]) -> int:
     if flags.file == "-":
         items = model.items_of_lines(standard_input(flags.encoding or "utf-8"))
     else:
-        items = model.read_inputs(file_of_texts(flags.file), reading)
+        path = file_of_texts(flags.file)
+        for said in model.about_inputs(path, reading):
+            sys.stderr.write(f"catena predict: {said}\n")
+        items = model.read_inputs(path, reading)
     lines = _predicted(model, items, format, asking, flags.file == "-" and sys.stdin.isatty())
     if flags.output is not None:
         write_lines(flags.output, lines)

@@ -172,6 +172,10 @@ class Predictor(ABC):
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
         """The items of a file to predict for: lines of a plain text, or the examples of any format that has them."""
 
+    def about_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Sequence[str]:
+        """What a person should hear of a file before its items are predicted: that a line of it is no item."""
+        return ()
+
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[Any]:
         """The items of standard input, of which each line is one unless a task says otherwise."""
         return lines
