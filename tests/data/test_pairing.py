@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catena.data.pairing import are_sentences, likely_break
+from catena.data.pairing import are_sentences, likely_break, names_columns, part_header, sources_of_lines
 
 
 @pytest.mark.parametrize("extra", [1, 3])
@@ -38,3 +38,55 @@ def test_a_file_without_lines_comes_apart_at_once() -> None:
 def test_pairs_are_sentences_if_both_sides_have_words(line: str, sentences: bool, tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text(f"{line}\n" * 5, encoding="utf-8")
     assert are_sentences(tmp_path / "x.tsv") == sentences
+
+
+SENTENCES = ["A man sleeps on a couch.\tEin Mann schläft.", "Two dogs run.\tZwei Hunde rennen.", "Go!\tGeh!"]
+ANSWERS = ["What is the capital of France?\tParis", "Who wrote this long book?\tTolstoi"]
+WORDS = ["house\tHaus", "tree\tBaum", "and\tund"]
+
+
+def header_of(*lines: str) -> str | None:
+    found, rest = part_header(lines, lambda line: line.split("\t"))
+    assert [*rest] == [line for line in lines if line != found or line in lines[1:]]
+    return found
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["source\ttarget", "TGT\tsrc", " text \tsummary", "English\tDeutsch", "german sentence\tfrench sentence",
+     "source_text\ttarget_text", "input\toutput"],
+)  # fmt: skip
+def test_names_that_are_never_a_pair_name_the_columns_whatever_stands_below(names: str) -> None:
+    assert names_columns(names.split("\t"))
+    for below in (SENTENCES, WORDS, []):
+        assert header_of(names, *below) == names
+        assert [*sources_of_lines([names, *below])] == [line.split("\t")[0] for line in below]
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["en\tde", "EN\tfra", "en-GB\tde_AT", "text_en\ttext_de", "en\tGerman", "question\tanswer", "Answer\tQuestion",
+     "article\thighlights", "original\ttranslation", "incorrect\tcorrect", "prompt\tresponse", "it\tes"],
+)  # fmt: skip
+def test_names_that_may_be_words_name_the_columns_of_sentences_alone(names: str) -> None:
+    assert not names_columns(names.split("\t"))
+    assert header_of(names, *SENTENCES) == header_of(names, *ANSWERS) == names
+    assert header_of(names, *WORDS) is None, "a list of words"
+    assert header_of(names, *SENTENCES, "we\twir") is None, "there are bare words among the sentences"
+    assert header_of(names, *SENTENCES, names) is None, "it comes up again"
+    assert header_of(names) is None
+    assert next(sources_of_lines([names, *SENTENCES], swap=True)) == "Ein Mann schläft."
+
+
+@pytest.mark.parametrize(
+    "pair",
+    ["en\ten", "German\tDeutsch", "deu\tde", "English\tHaus", "en\tHaus", "the source\tthe target", "en", "en\tde\tfr",
+     "question\tquestion", "answer\tresponse", "text\tsentence", "Who?\tWer?", "\t", "", "en.\tde.", "de l'en\tde"],
+)  # fmt: skip
+def test_a_first_pair_is_kept(pair: str) -> None:
+    assert header_of(pair, *SENTENCES) is None
+    assert next(sources_of_lines([pair, *SENTENCES])) == pair.split("\t")[0]
+
+
+def test_nothing_has_no_header() -> None:
+    assert header_of() is None

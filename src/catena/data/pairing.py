@@ -8,14 +8,19 @@ place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import regex
 
 from catena.data.files import open_text
+from catena.data.languages import language_by_code, language_by_name
+from catena.data.readers.names import CONTEXT_COLUMNS, RESPONSE_COLUMNS
+
+T = TypeVar("T")
 
 SENTENCE = 3.0
 """Words of a text, on average, from which on pairs are sentences rather than words."""
@@ -24,24 +29,94 @@ HEADERS = (
     ("word", "pronunciation"),
 )  # fmt: skip
 """Names of columns that a first line may hold in place of a pair; either side may come first."""
+SIDES = (
+    ((*CONTEXT_COLUMNS, "prompt", "instruction", "query", "input"), (*RESPONSE_COLUMNS, "completion", "output")),
+    (("text", "article", "document", "dialogue", "body", "source"), ("summary", "highlights", "abstract", "headline")),
+    (
+        ("original", "sentence", "text", "source", "input"),
+        ("translation", "paraphrase", "simplified", "corrected", "correction", "target", "output"),
+    ),
+    (("incorrect", "wrong", "noisy", "complex", "informal"), ("correct", "right", "clean", "simple", "formal")),
+)
+"""Words that name columns, and may be a pair as well: any of the first with any of the second, either side first."""
+FILLERS = frozenset({"text", "texts", "sentence", "sentences", "language", "lang"})
+"""Words that a name may have beside the one that tells: source text, en_sentence."""
 SAMPLE = 500
 """Lines that are looked at."""
 _NO_BLANKS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 
 
 def names_columns(fields: Sequence[str]) -> bool:
-    """Whether the fields of a first line are the names of the columns."""
-    names = tuple(field.strip().casefold() for field in fields)
-    return any(names in (pair, pair[::-1]) for pair in HEADERS)
+    """Whether the fields of a first line are the names of the columns, whatever stands below: source and target and
+    the like, or two languages in full."""
+    names = _names(fields)
+    if any(names in (pair, pair[::-1]) for pair in HEADERS):
+        return True
+    return _are_two([language_by_name(name) for name in names])
+
+
+def may_name_columns(fields: Sequence[str]) -> bool:
+    """Whether the fields of a first line are names of columns or a pair of words, so that what stands below decides: en
+    and de, question and answer."""
+    names = _names(fields)
+    if len(names) != 2:
+        return False
+    if _are_two([language_by_code(name) or language_by_name(name) for name in names]):
+        return True
+    return any(names[i] in first and names[1 - i] in second for first, second in SIDES for i in (0, 1))
+
+
+def part_header(items: Iterable[T], fields_of: Callable[[T], Sequence[str]]) -> tuple[T | None, Iterator[T]]:
+    """The first item where it names the columns, else None, and the items that are pairs.
+
+    Names that may be a pair of words are names if sentences stand below, on one side at least, and neither they
+    themselves nor any other bare words: in doubt a line is a pair.
+    """
+    rest = iter(items)
+    for first in rest:
+        if names_columns(fields_of(first)):
+            return first, rest
+        if not may_name_columns(fields_of(first)):
+            return None, chain([first], rest)
+        below = [*islice(rest, SAMPLE)]
+        if _tells_a_header(fields_of(first), [fields_of(item) for item in below]):
+            return first, chain(below, rest)
+        return None, chain([first], below, rest)
+    return None, iter(())
+
+
+def _tells_a_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    filled = [row for row in below if len(row) == len(first) and all(field.strip() for field in row)]
+    if not filled or any(tuple(row) == tuple(first) or all(map(_is_bare, row)) for row in filled):
+        return False
+    return max(_mean_words(row[side] for row in filled) for side in (0, 1)) >= SENTENCE
+
+
+def _is_bare(text: str) -> bool:
+    """Whether a text is one word without a stop."""
+    return text.strip().isalpha() and not _NO_BLANKS.search(text)
+
+
+def _names(fields: Sequence[str]) -> tuple[str, ...]:
+    """The fields as names, in lower case, without words that tell nothing."""
+    return tuple(_telling(field.strip().casefold()) for field in fields)
+
+
+def _telling(name: str) -> str:
+    words = regex.split(r"[\s_]+", name)
+    kept = [word for word in words if word not in FILLERS]
+    return kept[0] if len(kept) == 1 and len(words) == 2 else name
+
+
+def _are_two(languages: Sequence[str | None]) -> bool:
+    return len(languages) == 2 and None not in languages and languages[0] != languages[1]
 
 
 def sources_of_lines(lines: Iterable[str], swap: bool = False) -> Iterator[str]:
     """The sources of lines: each line, or of one with a tab what stands before it, behind it if columns are swapped. A
     first line that names the columns is none."""
-    for number, line in enumerate(lines):
-        fields = line.split("\t")
-        if number or not names_columns(fields):
-            yield fields[-1 if swap else 0]
+    _, rows = part_header((line.split("\t") for line in lines), list)
+    yield from (fields[-1 if swap else 0] for fields in rows)
 
 
 def are_sentences(path: Path, encoding: str | None = None) -> bool:

@@ -25,12 +25,11 @@ from catena.data.dialogue import Exchange, exchanges_of
 from catena.data.examples import Place
 from catena.data.files import bad_line, open_text
 from catena.data.readers.delimited import records
+from catena.data.readers.names import CONTEXT_COLUMNS, RESPONSE_COLUMNS
 from catena.errors import FormatError
 from catena.registry import Registry
 
 END_OF_TURN, END_OF_UTTERANCE = "__eot__", "__eou__"
-RESPONSE_COLUMNS = ("utterance", "response", "ground truth utterance", "ground_truth_utterance", "answer", "reply")
-CONTEXT_COLUMNS = ("context", "question", "message")
 DISTRACTOR = re.compile(r"distractor[_ ]?(\d+)$")
 PAIR = "Every line must be context<TAB>response, without a tab in either."
 SPEAKER_WORDS = 3

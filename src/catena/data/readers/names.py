@@ -21,6 +21,8 @@ LABEL_NAMES = (
     "label", "labels", "intent", "class", "category", "sentiment", "polarity", "target", "topic", "tag",
     "tags", "categories", "emotion", "stars", "rating", "domain", "output", "y",
 )  # fmt: skip
+CONTEXT_COLUMNS = ("context", "question", "message")
+RESPONSE_COLUMNS = ("utterance", "response", "ground truth utterance", "ground_truth_utterance", "answer", "reply")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from catena.data.dialogue import Exchange
 from catena.data.examples import Place
 from catena.data.files import open_text
-from catena.data.readers.dialogue import CONTEXT_COLUMNS, read, turns_of
+from catena.data.readers.dialogue import read, turns_of
+from catena.data.readers.names import CONTEXT_COLUMNS
 from catena.data.reading import Tally
 from catena.errors import DataError, FormatError
 from catena.metrics.ranking import Standing
@@ -132,7 +133,9 @@ class ConversePredictor(Predictor):
         groups, _ = self.questions(path, reading)
         right = [[(q.exchange.context, q.candidates) for q in group] for group in groups]
         given: list[list[Standing]] = self.ranker.standings(groups)
-        return Answers(measure, right, given)
+        asked = self.config.evaluation
+        by = {f"evaluation.{name}": getattr(asked, name) for name in ("candidates", "distractors", "seed")}
+        return Answers(measure, right, given, {**by, "data.window": self.config.data.window})
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
