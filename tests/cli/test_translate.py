@@ -152,3 +152,22 @@ def test_a_file_of_targets_is_refused_where_no_task_reads_one(
     assert "cannot answer together with other models" in said
     said = says(capsys, "evaluate", tmp_path / "run", pairs, "--beam-size", "2", code=1)
     assert "--beam-size is for models" in said
+
+
+def test_csv_with_a_header_is_trained_on_scored_and_translated(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("en,de\n" + "".join(f'"{x}","{y}"\n' for x, y in sentences()[:30]), encoding="utf-8")
+    told = f"{pairs}:1 names the columns (en, de) and is no pair"
+    said = says(capsys, "train", "translate", pairs, *SMALL, "--max-steps", 1, "--sentences", 0, "-o", tmp_path / "run")
+    assert [line for line in said.splitlines() if "names the columns" in line] == [told]
+    assert "read 30; used 30; dropped 0" in said
+    assert says(capsys, "evaluate", tmp_path / "run", pairs).splitlines()[0].endswith(f"; {told}")
+    other = tmp_path / "pairs.txt"
+    other.write_text(pairs.read_text(encoding="utf-8"), encoding="utf-8")
+    for words in ([pairs], [other, "--input-format", "csv"]):
+        assert main(["predict", str(tmp_path / "run"), *map(str, words), "--max-length", "2"]) == 0
+        found = capsys.readouterr()
+        assert len(found.out.splitlines()) == 30
+        assert found.err.splitlines()[0] == f"catena predict: {words[0]}:1 names the columns (en, de) and is no pair"

@@ -149,6 +149,44 @@ def test_the_names_of_columns_are_no_pair(files: Path) -> None:
     assert found == [("a b", "c d"), ("source", "target"), ("e f", "g h")]
 
 
+def test_a_header_is_told_and_counted_nowhere(files: Path) -> None:
+    lines = (files / "all.tsv").read_text(encoding="utf-8")
+    plain = prepare(of_columns(files / "all.tsv"))
+    path = files / "headed.tsv"
+    path.write_text(f"en\tde\n{lines}", encoding="utf-8")
+    headed = prepare(of_columns(path, data={"dev": str(files / "dev.tsv"), "test": str(path)}))
+    told = f"{path}:1 names the columns (en, de) and is no pair"
+    assert headed.lines[:3] == [told, told, "read 480; used 480; dropped 0"]
+    assert not any("names the columns" in line for line in plain.lines)
+    assert not {"en", "de"} & {*headed.encoding.source.vocabulary.symbols, *headed.encoding.target.vocabulary.symbols}
+    assert (headed.test.sources[0], headed.test.targets[0]) == sentences()[0]
+    path.write_text(f"It\tEs\n{lines}We\tWir\n", encoding="utf-8")
+    kept = prepare(of_columns(path))
+    assert kept.lines[0].startswith("read 227; used 227;"), "words among words are a pair"
+
+
+def test_csv_and_columns_with_tabs_give_the_same_pairs(files: Path) -> None:
+    lines = (files / "all.tsv").read_text(encoding="utf-8").splitlines()
+    plain = prepare(of_columns(files / "all.tsv"))
+    quoted = "".join('"{}","{}"\n'.format(*line.split("\t")) for line in lines)
+    for name, format, header in (("x.csv", "auto", ""), ("y.csv", "auto", "en,de\n"), ("z.txt", "csv", "en,de\n")):
+        (files / name).write_text(header + quoted, encoding="utf-8")
+        found = prepare(of_columns(files / name, data={"format": format}))
+        assert (found.dev.sources, found.dev.targets) == (plain.dev.sources, plain.dev.targets)
+        assert found.lines[-4:] == plain.lines
+        assert found.lines[:-4] == ([f"{files / name}:1 names the columns (en, de) and is no pair"] if header else [])
+    (files / "tabs.csv").write_text("\n".join(lines), encoding="utf-8")
+    assert prepare(of_columns(files / "tabs.csv")).lines == plain.lines, "tabs are tabs, whatever the name"
+    (files / "x.txt").write_text(quoted, encoding="utf-8")
+    with pytest.raises(
+        FormatError, match=r"is no file of pairs .* CSV of two columns \(named .csv, or by --format csv"
+    ):
+        prepare(of_columns(files / "x.txt"))
+    (files / "x.csv").write_text(quoted + "Yes, he does.,Ja.\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"x\.csv:226 has 3 fields between ',', not 2"):
+        prepare(of_columns(files / "x.csv"))
+
+
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
@@ -174,8 +212,8 @@ def test_files_of_different_lengths_are_answered_with_counts_and_a_place(files: 
 def test_nothing_to_train_on_and_other_formats_are_answered(files: Path) -> None:
     with pytest.raises(DataError, match="there is nothing to train on: name a file of source<TAB>target, or two files"):
         prepare(configs.parse(TranslateConfig, {}))
-    with pytest.raises(FormatError, match=r"data\.format = 'csv' has no pairs of texts"):
-        prepare(of_columns(files / "all.tsv", data={"format": "csv"}))
+    with pytest.raises(FormatError, match=r"data\.format = 'jsonl' has no pairs of texts.*\(csv\)"):
+        prepare(of_columns(files / "all.tsv", data={"format": "jsonl"}))
 
 
 def test_a_file_without_a_pair_is_named(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catena.decoding.settings import BeamSettings, GreedySettings, SampleSettings
-from catena.errors import CheckpointError, ConfigError, DataError
+from catena.errors import CheckpointError, ConfigError, DataError, FormatError
 from catena.randomness import Randomness
 from catena.tasks.application import Asking, Reading
 from catena.tasks.load import load
@@ -502,6 +502,46 @@ def test_inputs_are_lines_or_the_sources_of_pairs(model: TranslatePredictor, fil
     named.write_text("Source\tTarget\na\tb\nsource\ttarget\n", encoding="utf-8")
     for reading in (Reading(), Reading(format="parallel")):
         assert list(model.read_inputs(named, reading)) == ["a", "source"], "a first line may name the columns"
+
+
+def test_csv_and_headers_are_read_by_name_or_flag(model: TranslatePredictor, files: Path) -> None:
+    pairs = sentences()[:20]
+    rows = "".join(f'"{x}",{y}\n' for x, y in pairs)
+    tabs = "".join(f"{x}\t{y}\n" for x, y in pairs)
+    for name, text, format in (("h.csv", rows, None), ("h.txt", rows, "csv"), ("t.tsv", tabs, None)):
+        (files / name).write_text(("en\tde\n" if text is tabs else "en,de\n") + text, encoding="utf-8")
+        reading = Reading(format=format)
+        assert [*model.read_inputs(files / name, reading)] == [x for x, _ in pairs]
+        assert model.about_inputs(files / name, reading) == [
+            f"{files / name}:1 names the columns (en, de) and is no pair"
+        ]
+        found = model.pairs(files / name, reading)
+        assert [*zip(found.sources, found.targets, strict=True)] == pairs
+        assert model.evaluate(files / name, reading).lines[0].endswith(":1 names the columns (en, de) and is no pair")
+    swapped = TranslatePredictor(
+        model.config.model_copy(update={"data": model.config.data.model_copy(update={"swap": True, "format": "csv"})}),
+        model.members,
+    )
+    for name in ("h.csv", "t.tsv"):
+        assert [*swapped.read_inputs(files / name)] == [y for _, y in pairs]
+        assert swapped.pairs(files / name).targets == [x for x, _ in pairs], "the name says more than the training"
+    alone = files / "alone.csv"
+    alone.write_text('"Yes, he sees."\nNo.\n', encoding="utf-8")
+    assert [*swapped.read_inputs(alone)] == ["Yes, he sees.", "No."]
+    for name in ("dev.en", "dev.tsv", "alone.csv"):
+        assert model.about_inputs(files / name) == []
+    assert model.about_inputs(files / "t.tsv", Reading(format="text")) == []
+
+
+def test_csv_with_loose_commas_is_answered_with_both_cures(model: TranslatePredictor, files: Path) -> None:
+    path = files / "loose.csv"
+    path.write_text("He sees, he hears.\nNo.\nYes, he, too.\n", encoding="utf-8")
+    assert model.about_inputs(path) == []
+    with pytest.raises(
+        FormatError, match=r"loose\.csv:2 has 1 field .* double quotes.* --input-format text takes it so"
+    ):
+        list(model.read_inputs(path))
+    assert len([*model.read_inputs(path, Reading(format="text"))]) == 3
 
 
 def test_formats_follow_what_is_asked(model: TranslatePredictor) -> None:

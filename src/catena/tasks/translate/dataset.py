@@ -11,14 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from catena.data.corpus import Corpus, CorpusBuilder
 from catena.data.examples import ParallelText
 from catena.data.files import open_text
-from catena.data.pairing import names_columns
-from catena.data.readers.parallel import read
+from catena.data.pairing import part_header
+from catena.data.readers.parallel import read, read_csv
+from catena.data.readers.sample import Sample
 from catena.data.reading import Tally
 from catena.data.recognise import UNKNOWN, recognise
 from catena.data.settings import TokeniserSettings, VocabularySettings
@@ -31,6 +33,9 @@ from catena.tasks.translate.settings import SameTokens, TranslateConfig, Transla
 
 TRAINED = ("bpe", "unigram")
 """Tokenisers that are learnt from text."""
+PARTS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
+FORMATS = ("auto", "parallel", "csv")
+"""What data.format may be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,14 +117,32 @@ class Dataset:
 
 
 def read_pairs(files: Sequence[tuple[str, str | None]], data: TranslateData) -> Iterator[ParallelText]:
-    """The pairs of files of two columns, or of pairs of files, the sides as the settings have them."""
+    """The pairs of files of two columns, or of pairs of files, the sides as the settings have them. The names of
+    columns are no pair."""
     for first, second in files:
-        if second is None:
-            check_pairs(Path(first), data)
-        for pair in read(first, second, encoding=data.encoding):
-            if second is None and pair.place.line == 1 and names_columns((pair.source, pair.target)):
-                continue
+        pairs = read(first, second, encoding=data.encoding) if second is not None else _parted(Path(first), data)[1]
+        for pair in pairs:
             yield ParallelText(pair.target, pair.source, pair.place) if data.swap else pair
+
+
+def headers(files: Sequence[tuple[str, str | None]], data: TranslateData) -> list[str]:
+    """A line for each file of two columns that begins with their names."""
+    found = (_parted(Path(first), data)[0] for first, second in files if second is None)
+    return [f"{one.place} names the columns ({one.source}, {one.target}) and is no pair" for one in found if one]
+
+
+def _parted(path: Path, data: TranslateData) -> tuple[ParallelText | None, Iterator[ParallelText]]:
+    """The names of the columns of a file, if it has them, and its pairs."""
+    check_pairs(path, data)
+    pairs = (read_csv if is_csv(path, data) else read)(path, encoding=data.encoding)
+    return part_header(pairs, lambda pair: (pair.source, pair.target))
+
+
+def is_csv(path: Path, data: TranslateData) -> bool:
+    """Whether a file is CSV: by the settings, or by its name if there is not a tab on every line."""
+    if data.format != "auto":
+        return data.format == "csv"
+    return Sample(path).is_named(".csv") and not has_pairs(path, data.encoding)
 
 
 def has_pairs(path: Path, encoding: str | None) -> bool:
@@ -131,19 +154,23 @@ def has_pairs(path: Path, encoding: str | None) -> bool:
 
 def check_pairs(path: Path, data: TranslateData) -> None:
     """Refuse a file that is not of two columns, with a word on what it looks like."""
-    if data.format not in ("auto", "parallel"):
+    if data.format not in FORMATS:
         raise FormatError(
             f"data.format = {data.format!r} has no pairs of texts: leave it out, and give lines of source<TAB>target, "
-            f"or two files as --source and --target"
+            f"CSV of two columns (csv), or two files as --source and --target"
         )
+    if is_csv(path, data):
+        return
     with open_text(path, data.encoding) as lines:
         filled = [line for _, line in zip(range(200), (line for _, line in lines), strict=False) if line.strip()]
     if data.format == "auto" and filled and all(line.count("\t") != 1 for line in filled):
         found = recognise(path, data.encoding)
         looks = f"looks like {found.format!r}: {found.why}" if found.format != UNKNOWN else found.why
         raise FormatError(
-            f"{path} is no file of pairs ({looks}). Every line must be source<TAB>target; where sources and targets "
-            f"are two files, name them by --source and --target (catena evaluate RUN SOURCES --target TARGETS)"
+            f"{path} is no file of pairs ({looks}). Every line must be source<TAB>target, or the file CSV of two "
+            f"columns (named .csv, or by --format csv of train, --input-format csv of other verbs); where "
+            f"sources and targets are two files, name them by --source and --target (catena evaluate RUN SOURCES "
+            f"--target TARGETS)"
         )
 
 
@@ -179,7 +206,8 @@ def prepare(config: TranslateConfig, encoding: Encoding | None = None) -> Datase
     if encoding is None:
         encoding = _learn_vocabularies(config, corpus, names, rows["train"], *tokenisers)
     pairs = Pairs(corpus, names, encoding)
-    lines = [counts.sentence(), *_describe(pairs, rows)]
+    columns = [line for part in PARTS for line in headers(data.part(part), data)]
+    lines = [*columns, counts.sentence(), *_describe(pairs, rows)]
     return Dataset(encoding, pairs, rows, gatherer.texts["dev"], gatherer.texts["test"], gatherer.tally, lines)
 
 

@@ -17,6 +17,8 @@ from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.corpus import CorpusBuilder
 from catena.data.files import open_text
 from catena.data.pairing import sources_of_lines
+from catena.data.readers.parallel import columns_of_csv, read_csv
+from catena.data.readers.sample import Sample
 from catena.data.vocabulary import UNK, UNK_SYMBOL
 from catena.decoding.hypothesis import Hypothesis
 from catena.decoding.settings import GreedySettings, RankingSettings, SearchLimits
@@ -28,7 +30,7 @@ from catena.tasks.looks import Looks, draw, sketch
 from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
 from catena.tasks.translate.among import Candidates
 from catena.tasks.translate.batches import log_probs_of
-from catena.tasks.translate.dataset import Pairs, Texts, check_pairs, has_pairs, read_pairs
+from catena.tasks.translate.dataset import Pairs, Texts, check_pairs, has_pairs, headers, is_csv, read_pairs
 from catena.tasks.translate.encoding import Coded, Encoding
 from catena.tasks.translate.exported import export_to
 from catena.tasks.translate.lexicon import candidates_of, load_candidates
@@ -228,28 +230,62 @@ class TranslatePredictor(Predictor):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
-        """The sources of a file of pairs, or every line of a plain one."""
-        data = self._data(reading)
-        if reading.format not in (None, "text", "parallel"):
-            raise FormatError(f"--input-format is {reading.format!r}, and a translator reads text or parallel")
+        """The sources of a file of pairs, or every line of a plain one; of CSV its sources, beside targets or alone."""
+        data = self._data(path, reading)
+        if reading.format not in (None, "text", "parallel", "csv"):
+            raise FormatError(f"--input-format is {reading.format!r}, and a translator reads text, parallel or csv")
         if reading.format == "parallel":
             yield from (pair.source for pair in read_pairs([(str(path), None)], data))
-            return
-        with open_text(path, data.encoding) as lines:
-            yield from self.items_of_lines(line for _, line in lines)
+        elif self._reads_csv(path, reading):
+            yield from self._sources_of_csv(path, data, reading)
+        else:
+            with open_text(path, data.encoding) as lines:
+                yield from self.items_of_lines(line for _, line in lines)
+
+    def _reads_csv(self, path: Path, reading: Reading) -> bool:
+        auto = self.config.data.model_copy(update={"format": "auto", "encoding": self._data(path, reading).encoding})
+        return reading.format == "csv" or (reading.format is None and is_csv(path, auto))
+
+    def _sources_of_csv(self, path: Path, data: TranslateData, reading: Reading) -> Iterator[str]:
+        try:
+            if columns_of_csv(path, data.encoding) == 1:
+                yield from (pair.source for pair in read_csv(path, encoding=data.encoding, columns=1))
+            else:
+                as_csv = data.model_copy(update={"format": "csv"})
+                yield from (pair.source for pair in read_pairs([(str(path), None)], as_csv))
+        except FormatError as error:
+            if reading.format is not None:
+                raise
+            raise FormatError(f"{error} Or is every line a text? --input-format text takes it so.") from None
+
+    def about_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> list[str]:
+        """That a file begins with the names of its columns, which are not translated."""
+        if not path.is_file():  # a pipe can be read once
+            return []
+        data = self._data(path, reading)
+        csv = self._reads_csv(path, reading)
+        if not csv and (reading.format == "text" or not has_pairs(path, data.encoding)):
+            return []
+        try:
+            return headers([(str(path), None)], data.model_copy(update={"format": "csv" if csv else "parallel"}))
+        except FormatError:  # it is told when the texts are read
+            return []
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
         """Each line is a source; of a line with a tab, what stands before it (behind it, if columns are swapped). A
         first line that names the columns is none."""
         return sources_of_lines(lines, self.config.data.swap)
 
-    def _data(self, reading: Reading) -> TranslateData:
+    def _data(self, path: Path, reading: Reading) -> TranslateData:
+        """How a file is read: as it is asked for, by its name, or as the training files were."""
         given = {key: value for key, value in (("format", reading.format), ("encoding", reading.encoding)) if value}
+        if reading.format is None and any(Sample(path).is_named(ending) for ending in (".csv", ".tsv")):
+            given["format"] = "auto"
         return self.config.data.model_copy(update=given)
 
     def pairs(self, path: Path, reading: Reading = AS_TRAINED) -> Texts:
         """The pairs of a file, or of two where ``reading`` names the targets; empty ones are left out."""
-        data = self._data(reading)
+        data = self._data(path, reading)
         files = [(str(path), None if reading.target is None else str(reading.target))]
         if reading.target is None:
             check_pairs(path, data)
@@ -283,6 +319,8 @@ class TranslatePredictor(Predictor):
         heading = f"{len(texts):,} pairs, {sum(tokens):,} target tokens; {unknown:,} source tokens that are not known"
         if cut := sum(bool(listed) and not listed[0].finished for listed in found):
             heading += f"; {cut:,} translation{'s' * (cut > 1)} cut at the greatest length"
+        if reading.target is None:
+            heading += "".join(f"; {line}" for line in headers([(str(path), None)], self._data(path, reading)))
         likelihood = likelihood_scores(float(sum(log_probs)), sum(tokens)) if len(self.members) == 1 else {}
         return report_of(self.config.evaluation, names, texts.targets, given, likelihood, heading)
 
