@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import fields
 
 import pytest
 import torch
@@ -177,6 +178,18 @@ def test_chains_of_other_tags_have_no_divergence() -> None:
 def test_whole_numbers_are_no_scores() -> None:
     with pytest.raises((ShapeError, TypeError), match=r"floating-point numbers|arcs"):
         NonProjectiveTree(torch.zeros(3, 3, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("name", BY_LENGTHS)
+def test_lists_are_no_tensors(name: str) -> None:
+    given = BY_LENGTHS[name](torch.tensor([3, 2]))
+    tensors = {field.name: x for field in fields(given) if isinstance(x := getattr(given, field.name), Tensor)}  # type: ignore[arg-type]
+    assert len(tensors) > 1
+    for field, x in tensors.items():
+        object.__setattr__(given, field, x.tolist())
+        with pytest.raises(ShapeError, match=rf"^{field} must be a tensor, but it is of type list: call torch.as_tens"):
+            given.__post_init__(None, "error")  # type: ignore[attr-defined]  # in tests the types of __init__ are checked
+        object.__setattr__(given, field, x)
 
 
 def test_scores_of_a_chain_may_be_of_two_precisions() -> None:

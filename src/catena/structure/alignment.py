@@ -35,7 +35,7 @@ from catena.structure.alignment_operations import (
 )
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_members, checked_lengths, fits_batch
+from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths, fits_batch
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
@@ -77,6 +77,7 @@ class Alignment(SemiringProgram):
     ranks: ClassVar[tuple[int, ...]] = (2, 2, 2)
 
     def __post_init__(self, constraint: AlignmentConstraint | None, impossible: Impossible) -> None:
+        check_tensors(self, "substitutions", "insertions", "deletions", "source_lengths", "target_lengths")
         for name in ("insertions", "deletions"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, self.substitutions.new_zeros(1, 1))

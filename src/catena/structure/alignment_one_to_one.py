@@ -24,7 +24,7 @@ from catena.structure.alignment_constraints import hits
 from catena.structure.alignment_operations import behind_zero, look_up, skewed
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_members, checked_lengths, fits_batch
+from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths, fits_batch
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
@@ -111,6 +111,7 @@ class OneToOne(SemiringProgram):
     ranks: ClassVar[tuple[int, ...]] = (2, 1, 1)
 
     def __post_init__(self, constraint: PairConstraint | None, impossible: Impossible) -> None:
+        check_tensors(self, "scores", "source_gaps", "target_gaps", "source_lengths", "target_lengths")
         if self.scores.dim() < 2:
             raise ShapeError(f"scores must have the axes [*batch, s, t], but their shape is {list(self.scores.shape)}")
         for name, size in zip(("source_gaps", "target_gaps"), self.scores.shape[-2:], strict=True):

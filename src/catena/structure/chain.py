@@ -21,7 +21,14 @@ from catena.numerics import NEVER
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import can_look_at, check_floating, check_members, checked_lengths, fits_batch
+from catena.structure.checks import (
+    can_look_at,
+    check_floating,
+    check_members,
+    check_tensors,
+    checked_lengths,
+    fits_batch,
+)
 from catena.structure.constraints import ChainConstraint, Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
@@ -67,6 +74,7 @@ class LinearChain(SemiringProgram):
     ranks: ClassVar[tuple[int, ...]] = (2, 2, 1, 1, 3)
 
     def __post_init__(self, constraint: ChainConstraint | None, impossible: Impossible) -> None:
+        check_tensors(self, "emissions", "transitions", "start", "end", "steps", "lengths", "mask")
         check_floating(self.score_tensors())
         self._check_shapes()
         object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.emissions.shape[-2]))

@@ -23,6 +23,16 @@ def can_branch() -> bool:
     return not torch._C._are_functorch_transforms_active() and torch._C._len_torch_dispatch_stack() == 0
 
 
+def check_tensors(structure: object, *names: str) -> None:
+    """Raise where what a structure was given by these names is no tensor, such as a list or an array."""
+    for name in names:
+        x = getattr(structure, name)
+        if x is not None and not isinstance(x, Tensor):
+            raise ShapeError(
+                f"{name} must be a tensor, but it is of type {type(x).__name__}: call torch.as_tensor first"
+            )
+
+
 def check_floating(tensors: Sequence[Shaped[Tensor, "..."] | None]) -> None:
     """Raise where scores are no floating-point numbers: a logarithm would be cut to a whole number."""
     for x in tensors:

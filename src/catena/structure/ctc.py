@@ -23,7 +23,14 @@ from catena.numerics import NEVER
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import can_look_at, check_floating, check_members, checked_lengths, fits_batch
+from catena.structure.checks import (
+    can_look_at,
+    check_floating,
+    check_members,
+    check_tensors,
+    checked_lengths,
+    fits_batch,
+)
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Log, Semiring
 from catena.structure.tensors import uniform_numbers
@@ -82,6 +89,7 @@ class CTC(SemiringProgram):
     ranks: ClassVar[tuple[int, ...]] = (2,)
 
     def __post_init__(self, constraint: FrameConstraint | None, impossible: Impossible) -> None:
+        check_tensors(self, "emissions", "targets", "lengths", "target_lengths")
         check_floating(self.score_tensors())
         self._check_shapes()
         for name, most in (("lengths", self.emissions.shape[-2]), ("target_lengths", self.targets.shape[-1])):

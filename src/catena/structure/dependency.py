@@ -27,7 +27,7 @@ from catena.numerics import NEVER, log_sum_exp, masked_softmax
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import Structured, TopK
-from catena.structure.checks import check_floating, check_members, checked_lengths
+from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths
 from catena.structure.constraints import Impossible, check_possible, forbid
 
 T = TypeVar("T", bound="DependencyTree")
@@ -90,6 +90,7 @@ class DependencyTree(Structured):
     ranks: ClassVar[tuple[int, ...]] = (2, 3)
 
     def __post_init__(self, constraint: ArcConstraint | None, impossible: Impossible) -> None:
+        check_tensors(self, "arcs", "labels", "lengths", "mask")
         check_floating(self.score_tensors())
         self._check_shapes()
         object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.arcs.shape[-1] - 1))

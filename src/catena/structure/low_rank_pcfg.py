@@ -18,7 +18,7 @@ from torch import Tensor
 from catena.numerics import NEVER, log_sum_exp
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_members, checked_lengths
+from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.parses import (
     check_grammar_shapes,
@@ -88,6 +88,7 @@ class LowRankPCFG(SemiringProgram):
     ranks: ClassVar[tuple[int, ...]] = (2, 2, 2, 2, 1, 3, 3)
 
     def __post_init__(self, constraint: SpanConstraint | None, impossible: Impossible) -> None:
+        check_tensors(self, "words", "parents", "lefts", "rights", "roots", "spans", "rank_spans", "lengths")
         (n, s), t, r = self.sizes, self.words.shape[-2], self.parents.shape[-1]
         own = {"parents": (n, r), "lefts": (r, s), "rights": (r, s), "spans": (t, t, n), "rank_spans": (t, t, r)}
         given = {name: (getattr(self, name), axes) for name, axes in own.items()}

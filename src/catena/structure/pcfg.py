@@ -21,7 +21,7 @@ from torch import Tensor
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_members, checked_lengths
+from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.parses import (
     check_grammar_shapes,
@@ -82,6 +82,7 @@ class PCFG(SemiringProgram):
     ranks: ClassVar[tuple[int, ...]] = (2, 3, 1, 3)
 
     def __post_init__(self, constraint: SpanConstraint | None, impossible: Impossible) -> None:
+        check_tensors(self, "words", "rules", "roots", "spans", "lengths")
         n, s = self.sizes
         own = {"rules": (n, s, s), "spans": (*self.words.shape[-2:-1] * 2, n), "lengths": ()}
         check_grammar_shapes(

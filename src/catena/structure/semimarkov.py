@@ -19,7 +19,7 @@ from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured
-from catena.structure.checks import check_floating, check_members, checked_lengths, fits_batch
+from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths, fits_batch
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.segment_constraints import SegmentConstraint
 from catena.structure.semirings import Semiring
@@ -60,6 +60,7 @@ class SemiMarkov(SemiringProgram):
     ranks: ClassVar[tuple[int, ...]] = (3, 2, 1, 1)
 
     def __post_init__(self, constraint: SegmentConstraint | None, impossible: Impossible) -> None:
+        check_tensors(self, "segments", "transitions", "start", "end", "lengths")
         check_floating(self.score_tensors())
         self._check_shapes()
         object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.segments.shape[-3]))

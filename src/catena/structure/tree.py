@@ -20,7 +20,7 @@ from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_members, checked_lengths, fits_batch
+from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths, fits_batch
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
@@ -57,6 +57,7 @@ class SpanTree(SemiringProgram):
     ranks: ClassVar[tuple[int, ...]] = (3,)
 
     def __post_init__(self, constraint: SpanConstraint | None, impossible: Impossible) -> None:
+        check_tensors(self, "scores", "lengths")
         check_floating(self.score_tensors())
         self._check_shapes()
         object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.scores.shape[-2]))
