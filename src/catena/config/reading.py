@@ -23,7 +23,7 @@ def parse(schema: type[C], data: Mapping[str, Any], *, source: str = "the config
     A section that is given in part takes the rest from the section's default, if both are of one kind.
     ``text`` is the TOML the values came from, when there is one: problems then carry its line numbers.
     """
-    filled = _filled(schema, data)
+    filled = _filled(schema, schema.implied(data))
     try:
         return schema.model_validate(filled)
     except ValidationError as error:

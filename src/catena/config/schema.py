@@ -26,6 +26,11 @@ class Config(BaseModel):
         frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
     )
 
+    @classmethod
+    def implied(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The values as a person gave them, with those that they imply and that defaults would hide; here none."""
+        return data
+
 
 @dataclass(frozen=True)
 class Key:

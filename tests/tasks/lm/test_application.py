@@ -160,11 +160,9 @@ def test_penalties_are_added_to_the_loss(text: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "order"), [("gru", "sentences"), ("transformer", "windows")])
 def test_hidden_words_are_learnt_and_no_text_is_promised(text: Path, tmp_path: Path, kind: str, order: str) -> None:
-    both_ways = {"causal": False} if kind == "transformer" else {"bidirectional": True}
     made = config(
         text,
         kind,
-        model={"encoder": {**SMALL[kind]["encoder"], **both_ways}},
         objective={"kind": "masked"},
         batches={"batch_size": 4, "length": 12, "order": order},
         training={"max_epochs": 12, "learning_rate": 0.01, "eval_every": 20},
@@ -304,6 +302,23 @@ def test_fine_tuning_starts_from_the_old_weights_and_vocabulary(text: Path, tmp_
 def test_what_does_not_fit_together_is_refused(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         configs.parse(LmConfig, values)
+
+
+@pytest.mark.parametrize("kind", [None, "rnn", "gru", "transformer"])
+def test_hidden_tokens_are_looked_at_from_both_sides_unless_the_config_says_otherwise(kind: str | None) -> None:
+    named = {} if kind is None else {"kind": kind}
+    plain = configs.parse(LmConfig, {"model": named})
+    masked = configs.parse(LmConfig, {"model": named, "objective": {"kind": "masked"}})
+    one_way = {"causal": True} if kind == "transformer" else {"bidirectional": False}
+    other = {"causal": False} if kind == "transformer" else {"bidirectional": True}
+    assert plain.model.encoder == masked.model.encoder.model_copy(update=one_way)
+    assert masked.model.encoder == plain.model.encoder.model_copy(update=other)
+    values = {"model": {**named, "encoder": one_way}, "objective": {"kind": "masked"}}
+    if kind == "transformer":
+        with pytest.raises(ConfigError, match=r"causal = true does not go with objective.kind = 'masked'"):
+            configs.parse(LmConfig, values)
+    else:
+        assert configs.parse(LmConfig, values).model.encoder == plain.model.encoder
 
 
 def test_settings_import_no_torch() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -221,6 +221,12 @@ SUGGESTED: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """How each model likes to be trained, where the config does not say."""
 
+BOTH_WAYS: dict[str, dict[str, bool]] = {
+    "transformer": {"causal": False},
+    **{kind: {"bidirectional": True} for kind in ("rnn", "lstm", "gru")},
+}
+"""How the encoder of each model is made to see both sides of a token."""
+
 
 class LmConfig(Config):
     """A language model: p(next token | those before it)."""
@@ -244,6 +250,17 @@ class LmConfig(Config):
     def _suggest(cls, data: Any) -> Any:
         """Train each model as it likes to be trained, unless the config says how."""
         return with_suggestions(data, SUGGESTED, "lstm")
+
+    @classmethod
+    def implied(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """An encoder sees both sides of hidden tokens, unless the config says what it sees."""
+        objective, model = data.get("objective"), data.get("model", {})
+        if not isinstance(objective, Mapping) or objective.get("kind") != "masked" or not isinstance(model, Mapping):
+            return data
+        encoder, both = model.get("encoder", {}), BOTH_WAYS.get(str(model.get("kind", "lstm")))
+        if both is None or not isinstance(encoder, Mapping):
+            return data
+        return {**data, "model": {**model, "encoder": {**both, **encoder}}}
 
     @model_validator(mode="after")
     def _fits_together(self) -> LmConfig:
