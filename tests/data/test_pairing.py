@@ -42,6 +42,7 @@ def test_pairs_are_sentences_if_both_sides_have_words(line: str, sentences: bool
 
 SENTENCES = ["A man sleeps on a couch.\tEin Mann schläft.", "Two dogs run.\tZwei Hunde rennen.", "Go!\tGeh!"]
 ANSWERS = ["What is the capital of France?\tParis", "Who wrote this long book?\tTolstoi"]
+PHRASES = ["the house\tdas Haus", "a tree\tein Baum"]
 WORDS = ["house\tHaus", "tree\tBaum", "and\tund"]
 
 
@@ -71,9 +72,9 @@ def test_names_that_are_never_a_pair_name_the_columns_whatever_stands_below(name
 def test_names_that_may_be_words_name_the_columns_of_sentences_alone(names: str) -> None:
     assert not names_columns(names.split("\t"))
     assert header_of(names, *SENTENCES) == header_of(names, *ANSWERS) == names
-    assert header_of(names, *WORDS) is None, "a list of words"
-    assert header_of(names, *SENTENCES, "we\twir") is None, "there are bare words among the sentences"
-    assert header_of(names, *SENTENCES, names) is None, "it comes up again"
+    assert header_of(names, *WORDS) is header_of(names, *PHRASES) is None, "no sentences"
+    assert header_of(names, *SENTENCES * 3, "we\twir") is None, "there are bare words among the sentences"
+    assert header_of(names, *SENTENCES * 3, names) is None, "it comes up again"
     assert header_of(names) is None
     assert next(sources_of_lines([names, *SENTENCES], swap=True)) == "Ein Mann schläft."
 
