@@ -82,3 +82,46 @@ def test_models_of_two_tasks_are_not_compared(
     assert said.code == 1
     assert "is a model of the task classify and" in said.sentence
     assert said.sentence.endswith("one of the task lm: only models of one task can be compared")
+
+
+def test_a_file_of_ngrams_is_compared_like_the_run_that_wrote_it(
+    catena: Catena, language_model: Path, ngram_model: Path, trained: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "x.txt").write_text("the cat sat\na dog ran\n" * 5, encoding="utf-8")
+    assert catena("export", ngram_model, "--to", "arpa", "-o", "m.arpa").code == 0
+    options = ("x.txt", "--samples", "100", "--format", "json")
+    of_file, of_run = (catena("compare", language_model, second, *options) for second in ("m.arpa", ngram_model))
+    assert of_file.code == 0, of_file.err
+    found, wanted = json.loads(of_file.out), json.loads(of_run.out)
+    assert found["second"] == pytest.approx(wanted["second"], rel=1e-4)
+    assert found["first"] == wanted["first"]
+    (tmp_path / "y.txt").write_text("the cat, sat\n" * 5, encoding="utf-8")
+    said = catena("compare", ngram_model, "m.arpa", "y.txt")
+    assert f"(tokenizer.kind is words in {ngram_model} and whitespace in m.arpa)" in said.sentence
+    assert "is a model of the task lm and" in catena("compare", "m.arpa", trained, "x.txt").sentence
+
+
+def test_models_that_are_asked_other_questions_are_told_by_what(catena: Catena, tmp_path: Path) -> None:
+    lines = "".join(f"what about number {i} ?\tit is number {i}\n" for i in range(30))
+    (tmp_path / "talk.tsv").write_text(lines, encoding="utf-8")
+    for n in ("4", "5"):
+        words = (
+            "train",
+            "converse",
+            "talk.tsv",
+            "--model",
+            "bm25",
+            "--evaluation.candidates",
+            n,
+            "-q",
+            "-o",
+            f"of-{n}",
+        )
+        assert catena(*words).code == 0
+    said = catena("compare", "of-4", "of-5", "talk.tsv")
+    assert (said.code, said.sentence) == (
+        1,
+        "the two models are not asked the same about talk.tsv (evaluation.candidates is 4 in of-4 and 5 in of-5): they "
+        "cannot be compared on it",
+    )
+    assert catena("compare", "of-4", "of-4", "talk.tsv", "--samples", "10").code == 0

@@ -68,3 +68,9 @@ def test_a_text_too_short_is_refused(catena: Catena, language_model: Path, tmp_p
     said = catena("diagnose", language_model, "x.txt")
     assert said.code == 1
     assert said.sentence == "x.txt must have at least 2 tokens to follow a gradient back, and has 1"
+
+
+def test_the_help_tells_of_both_uses_before_the_flags(catena: Catena) -> None:
+    head = catena("diagnose", "--help").out.split("options")[0]
+    assert "usage: catena diagnose [-h] [OPTIONS] RUN [FILE]\n" in head
+    assert "Without a run: catena diagnose --simulate tanh" in " ".join(head.split())

@@ -161,6 +161,17 @@ def test_what_cannot_be_predicted(
     assert matches(said.sentence, sentence)
 
 
+def test_a_file_in_place_of_a_run_is_met_by_what_makes_one(catena: Catena, tmp_path: Path) -> None:
+    (tmp_path / "talk.tsv").write_text("how are you\tfine\n" * 3, encoding="utf-8")
+    said = catena("predict", "talk.tsv", "talk.tsv")
+    assert (said.code, said.sentence) == (
+        2,
+        "talk.tsv is a file, and a model is asked: 'catena train talk.tsv' makes one of it, or, of conversations, "
+        "'catena train converse talk.tsv --model bm25' in a second; 'catena chat talk.tsv' answers from those without "
+        "training",
+    )
+
+
 def test_a_file_is_written_whole_or_not_at_all(catena: Catena, files: Path, trained: Path, tmp_path: Path) -> None:
     assert catena("predict", trained, files / "texts.txt", "-o", "out.tsv").out == ""
     whole = Path("out.tsv").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,9 +20,9 @@ from catena.errors import DataError
 @dataclass(frozen=True)
 class CompareFlags(AnswerFlags, Machine):
     first: Annotated[tyro.conf.Positional[Path], arg("RUN_A")]
-    """The first run or checkpoint folder."""
+    """The first run or checkpoint folder, or a file of an n-gram model (ARPA, or saved)."""
     second: Annotated[tyro.conf.Positional[Path], arg("RUN_B")]
-    """The second run or checkpoint folder."""
+    """The second, likewise."""
     file: Annotated[tyro.conf.Positional[Path], arg("FILE")]
     """The labelled file that both are asked about."""
     metric: Annotated[str | None, arg("NAME", shown="(default: the task's own)")] = None
@@ -54,9 +54,7 @@ def run(argv: Sequence[str]) -> int:
     models = [open_quantized(folder, flags, quantization) for folder, quantization in asked]
     one, two = (model.answers(flags.file, flags.metric, check_target(model, flags.reading())) for model in models)
     if one.right != two.right:
-        raise DataError(
-            f"the two models do not read {flags.file} alike (other columns or labels): they cannot be compared on it"
-        )
+        raise DataError(f"the two models {_unlike(flags, one.asked_by, two.asked_by)}: they cannot be compared on it")
     measure = one.measure
     first, second = (measure.statistics(a.right, a.given) for a in (one, two))
     generator = Randomness(flags.seed).numpy("compare")
@@ -74,13 +72,24 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
+def _unlike(flags: CompareFlags, one: Mapping[str, object], two: Mapping[str, object]) -> str:
+    """What keeps two models from being asked the same."""
+    told = [
+        f"{name} is {one[name]} in {flags.first} and {two[name]} in {flags.second}"
+        for name in one
+        if name in two and one[name] != two[name]
+    ]
+    if told:
+        return f"are not asked the same about {flags.file} ({', '.join(told)})"
+    return f"do not read {flags.file} alike (other columns or labels)"
+
+
 def _same_task(first: Path, second: Path) -> None:
     """Refuse models of two tasks, before their files are read in two ways."""
-    from catena.checkpoint import CONFIG, open_checkpoint
     from catena.cli.machine import one_run
-    from catena.tasks.table import task_of_config
+    from catena.tasks.load import task_of_model
 
-    one, two = (task_of_config(open_checkpoint(one_run(run)).folder / CONFIG).name for run in (first, second))
+    one, two = (task_of_model(one_run(run)) for run in (first, second))
     if one != two:
         raise DataError(
             f"{first} is a model of the task {one} and {second} one of the task {two}: only models of one task can be "

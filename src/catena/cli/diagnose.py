@@ -53,7 +53,8 @@ class DiagnoseFlags(ReadingFlags, Machine):
 
 
 def run(argv: Sequence[str]) -> int:
-    about = "See whether the gradients of a language model vanish or explode, and how curved its loss is."
+    about = "See whether the gradients of a language model vanish or explode, and how curved its loss is. "
+    about += "Without a run: catena diagnose --simulate tanh."
     flags = parse_flags(DiagnoseFlags, argv, USAGE, about)
     if (flags.run is None) == (flags.simulate is None):
         raise UsageError(f"name either a run or --simulate: {USAGE}")

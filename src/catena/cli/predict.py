@@ -46,7 +46,14 @@ def run(argv: Sequence[str]) -> int:
         check_writable(flags.output, "predictions.tsv")
 
     from catena.cli.machine import open_together
+    from catena.tasks.load import holds_ngrams
 
+    if flags.run.is_file() and not holds_ngrams(flags.run):
+        raise UsageError(
+            f"{flags.run} is a file, and a model is asked: 'catena train {flags.run}' makes one of it, or, of "
+            f"conversations, 'catena train converse {flags.run} --model bm25' in a second; 'catena chat {flags.run}' "
+            f"answers from those without training"
+        )
     model, asking = open_together(flags.run, flags.ensemble, flags), flags.asking(flags.seed)
     model.check(asking)
     reading = check_columns(model, flags.reading())

@@ -6,7 +6,7 @@ The verbs of the command line know tasks by this interface alone, so they have t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -49,6 +49,8 @@ class Answers:
     measure: Measure
     right: list[Any]
     given: list[Any]
+    asked_by: Mapping[str, object] = field(default_factory=dict)
+    """The settings of the model that decide what is asked, where a file does not: two models must have the same."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ def load(folder: str | PathLike[str], device: str = "auto", quantization: str | 
     """
     if quantization not in (None, "int8"):
         raise ConfigError(f"quantization must be 'int8', or None for single precision, and is {quantization!r}")
-    if _holds_ngrams(Path(folder)):
+    if holds_ngrams(Path(folder)):
         if quantization is not None:
             raise DataError(f"{folder} holds n-grams, and no network to be held in 8 bits: leave the quantization out")
         from catena.tasks.lm.files import open_file
@@ -44,7 +44,13 @@ def load(folder: str | PathLike[str], device: str = "auto", quantization: str | 
     return model
 
 
-def _holds_ngrams(path: Path) -> bool:
+def task_of_model(path: Path) -> str:
+    """The task of what :func:`load` opens by this path."""
+    return "lm" if holds_ngrams(path) else task_of_config(open_checkpoint(path).folder / "config.toml").name
+
+
+def holds_ngrams(path: Path) -> bool:
+    """Whether this is a file of an n-gram model."""
     if not path.is_file():
         return False
     from catena.lm.ngram.arpa import is_arpa

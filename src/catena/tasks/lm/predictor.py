@@ -211,7 +211,9 @@ class LmPredictor(Predictor):
             "bits_per_byte": [len(text.encode("utf-8", "surrogatepass")) + 1 for text in texts],
         }.get(metric, part.corpus.lengths.tolist())
         right = list(zip(texts, sizes, strict=True))
-        return Answers(measure_of(metric), right, judged.by_line().tolist())
+        return Answers(
+            measure_of(metric), right, judged.by_line().tolist(), {"tokenizer.kind": self.config.tokenizer.kind}
+        )
 
     def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
         export_to(to, self.stepper, folder, quantization)
