@@ -87,3 +87,14 @@ def test_a_score_that_is_not_finite_is_said_and_is_null_in_json(catena: Catena) 
     assert json.loads(told, parse_constant=pytest.fail)["best"]["scores"]["perplexity"] is None
     scores = json.loads(catena("evaluate", "run", "new.txt", "--format", "json").out, parse_constant=pytest.fail)
     assert scores["scores"]["perplexity"] is None
+
+
+def test_a_file_of_recipes_can_be_used(catena: Catena, tmp_path: Path) -> None:
+    one = {"title": "tea", "ingredients": ["water", "tea"], "directions": ["boil the water", "add the tea"]}
+    (tmp_path / "recipes.jsonl").write_text(json.dumps(one) + "\n", encoding="utf-8")
+    said = catena("inspect", "recipes.jsonl")
+    assert said.code == 0, said.out
+    assert "'directions' is the text" in said.out
+    assert "1 examples" in said.out
+    (tmp_path / "others.jsonl").write_text(json.dumps({"title": "tea", "directions": "boil"}) + "\n", encoding="utf-8")
+    assert catena("inspect", "others.jsonl").code == 1, "without ingredients nothing says that it is a recipe"

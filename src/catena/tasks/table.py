@@ -167,11 +167,11 @@ def task_of_file(path: Path, encoding: str | None = None) -> Entry:
 
 def _have_agendas(path: Path, encoding: str | None) -> bool:
     """Whether the first JSON object of a file has a goal, a list of items and a text, under their common names."""
+    from catena.data.readers.names import COMPOSED_NAMES, GOAL_NAMES, ITEM_NAMES
     from catena.data.readers.sample import take_sample
-    from catena.tasks.compose.reading import GOAL_NAMES, ITEM_NAMES, TEXT_NAMES
 
     thing = json.loads(take_sample(path, encoding).filled[0])
-    return all(any(name in thing for name in names) for names in (GOAL_NAMES, ITEM_NAMES, TEXT_NAMES))
+    return all(any(name in thing for name in names) for names in (GOAL_NAMES, ITEM_NAMES, COMPOSED_NAMES))
 
 
 def task_of_config(path: Path) -> Entry:

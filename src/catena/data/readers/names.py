@@ -23,6 +23,10 @@ LABEL_NAMES = (
 )  # fmt: skip
 CONTEXT_COLUMNS = ("context", "question", "message")
 RESPONSE_COLUMNS = ("utterance", "response", "ground truth utterance", "ground_truth_utterance", "answer", "reply")
+GOAL_NAMES = ("goal", "title", "name", "topic")
+ITEM_NAMES = ("items", "ingredients", "agenda", "points", "keywords")
+COMPOSED_NAMES = ("text", "directions", "instructions", "steps", "recipe", "body", "content")
+"""Where compositions, such as recipes, keep their goal, what they are to mention, and their text."""
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from catena.data.readers.names import TEXT_NAMES, find_name, named_columns
+from catena.data.readers.names import COMPOSED_NAMES, GOAL_NAMES, ITEM_NAMES, TEXT_NAMES, find_name, named_columns
 from catena.data.readers.sample import Sample, Sign, listed
 
 
@@ -26,10 +26,16 @@ def jsonl_sign(sample: Sample) -> Sign | None:
     if not all(isinstance(thing, dict) for thing in objects):
         return None
     names = list(objects[0])
-    named = named_columns(names)
+    named = named_columns(names) or _composed(names)
     found = " and ".join(f"{name!r} is the {key.split('_')[0]}" for key, name in named.items())
     found = found or "none of these says text or label"
     return Sign(f"every line is a JSON object, the first with the keys {listed(names)}; {found}", {**named})
+
+
+def _composed(names: Sequence[str]) -> dict[str, str]:
+    """The column of the text where there are a goal and items to mention, as in recipes; else nothing."""
+    goal, items, text = (find_name(names, known) for known in (GOAL_NAMES, ITEM_NAMES, COMPOSED_NAMES))
+    return {} if goal is None or items is None or text is None else {"text_column": text}
 
 
 def csv_sign(sample: Sample) -> Sign | None:

@@ -10,13 +10,11 @@ from typing import Any
 
 from catena.data.examples import Place
 from catena.data.files import bad_line, open_text
-from catena.data.readers.names import find_name
+from catena.data.readers.names import COMPOSED_NAMES as TEXT_NAMES
+from catena.data.readers.names import GOAL_NAMES, ITEM_NAMES, find_name
 from catena.errors import FormatError
 from catena.tasks.compose.settings import ComposeData
 
-GOAL_NAMES = ("goal", "title", "name", "topic")
-ITEM_NAMES = ("items", "ingredients", "agenda", "points", "keywords")
-TEXT_NAMES = ("text", "directions", "instructions", "steps", "recipe", "body", "content")
 NOWHERE = Place("", 0)
 BETWEEN = "|"
 """What stands between the items of a line with tabs."""
