@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from catena.decoding.beam import beam
 from catena.decoding.greedy import greedy
 from catena.errors import ConfigError
+from catena.outputs.settings import HierarchicalSettings
 from catena.seq2seq.base import Source
 from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.recurrent_settings import RecurrentSettings
@@ -112,15 +113,28 @@ def test_any_output_layer_may_follow(kind: dict[str, Any]) -> None:
         ),
         ({"d": 7, "residual": True, "bidirectional": "first"}, "d = 7 is odd, .*; residual = true is for layers"),
         ({"attention": "scalar"}, "attention"),
+        ({"output": "hierarchical"}, "Input should be a valid dictionary"),
         (
-            {"output": {"kind": "hierarchical"}},
-            "output.tree = 'huffman' has weights for each decision.* set tied = false",
+            {"output": {"kind": "hierarchical"}, "tied": True},
+            "output.tree = 'huffman' has weights for each decision.* leave tied out",
         ),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         RecurrentSettings(**values)
+
+
+def test_weights_are_tied_where_they_can_be() -> None:
+    given: list[tuple[Any, bool]] = [
+        ({"kind": "softmax"}, True),
+        ({"kind": "hierarchical"}, False),
+        ({"kind": "hierarchical", "tree": "balanced"}, False),
+        (HierarchicalSettings(), False),
+        ({"kind": "hierarchical", "tree": "classes"}, True),
+    ]
+    assert [RecurrentSettings(output=output).tied for output, _ in given] == [tied for _, tied in given]
+    assert RecurrentSettings().tied
 
 
 def test_one_embedding_needs_one_vocabulary() -> None:

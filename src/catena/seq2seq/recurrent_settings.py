@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -103,6 +103,17 @@ class RecurrentSettings(Config):
     dropout: Probability = 0.3
     """Probability of dropping a feature of an embedding, a unit between layers, or a unit before the output."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _untie(cls, data: Any) -> Any:
+        """Tie no weights where that cannot be, unless the config asks for it, which is refused below."""
+        if not isinstance(data, dict) or "tied" in data:
+            return data
+        output = data.get("output")
+        values = output if isinstance(output, dict) else getattr(output, "__dict__", {})
+        decisions = values.get("kind") == "hierarchical" and values.get("tree") != "classes"
+        return {**data, "tied": False} if decisions else data
+
     @model_validator(mode="after")
     def _fits(self) -> RecurrentSettings:
         problems = [*self._sizes_that_do_not_fit(), *self._looks_that_do_not_fit()]
@@ -127,7 +138,7 @@ class RecurrentSettings(Config):
         if self.tied and tree != "classes":
             yield (
                 f"output.tree = {tree!r} has weights for each decision, not for each word, so that tied = true cannot "
-                "tie them to the embedding: set tied = false, or choose output.tree = 'classes'"
+                "tie them to the embedding: leave tied out, or choose output.tree = 'classes'"
             )
 
     def _looks_that_do_not_fit(self) -> Iterator[str]:
