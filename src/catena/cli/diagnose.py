@@ -53,8 +53,7 @@ class DiagnoseFlags(ReadingFlags, Machine):
 
 
 def run(argv: Sequence[str]) -> int:
-    about = "See whether the gradients of a language model vanish or explode, and how curved its loss is. "
-    about += "Without a run: catena diagnose --simulate tanh."
+    about = "See whether a model's gradients vanish or explode. Without a run: catena diagnose --simulate tanh."
     flags = parse_flags(DiagnoseFlags, argv, USAGE, about)
     if (flags.run is None) == (flags.simulate is None):
         raise UsageError(f"name either a run or --simulate: {USAGE}")
