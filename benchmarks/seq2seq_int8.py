@@ -9,8 +9,8 @@ the run's own length penalty. Rounds are interleaved; the least and the median t
 the process. BLEU is sacrebleu's. Memory is that of all weights, copies for the step among them, after a translation.
 
 On one thread of a quiet AMD EPYC, the model of the recipe ``multi30k-transformer`` on test 2016, best of three rounds:
-with a beam of 5 Catena took 13.0 s in single precision and 6.1 in 8 bits, CTranslate2 10.3 and 5.2 (BLEU 39.44, 39.58,
-39.30, 39.39); greedy 3.2 and 1.5, CTranslate2 3.2 and 1.4 (38.66, 38.60, 38.66, 38.77). Weights: 49.6 MB and 10.9.
+with a beam of 5 Catena took 12.5 s in single precision and 5.3 in 8 bits, CTranslate2 10.7 and 5.6 (BLEU 39.44, 39.58,
+39.30, 39.39); greedy 3.4 and 1.6, CTranslate2 3.5 and 1.6 (38.66, 38.60, 38.66, 38.77). Weights: 49.6 MB and 10.9.
 On disk CTranslate2 has 30.9 MB and 9.4. The two divide by different powers of the length in a beam.
 """
 
