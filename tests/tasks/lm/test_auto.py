@@ -41,3 +41,12 @@ def test_lines_of_one_word_are_read_letter_by_letter(
     assert made.tokenizer.kind == chosen
     assert said.startswith(f"chosen for {tokens} tokens in 30 s: ")
     assert ("each line is one word" in said) == (chosen == "characters")
+
+
+def test_masked_words_are_foretold_by_a_network_that_sees_both_sides(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("Anna sees Ben\nBen sleeps\n", encoding="utf-8")
+    made, _ = fit_to_time(config(path, objective={"kind": "masked"}))
+    assert made.model.kind == "lstm"
+    assert made.model.encoder.bidirectional
+    assert choose(FEW, 300, 60.0, 1e3, masked=True)[0].encoder.d == 128

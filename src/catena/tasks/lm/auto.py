@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from catena.config import parse
 from catena.data.settings import CharacterTokens
 from catena.lm.neural_settings import LstmModel
 from catena.tasks.classify.auto import EFFICIENCY, products_per_second
@@ -35,21 +36,28 @@ def fit_to_time(config: LmConfig) -> tuple[LmConfig, list[str]]:
     small = config.tokenizer.kind in ("characters", "bytes")
     why = ""
     if words <= lines and config.tokenizer == LmConfig().tokenizer:
-        values["tokenizer"], small, why = CharacterTokens(), True, "characters, for each line is one word; "
+        values["tokenizer"] = CharacterTokens().model_dump()
+        small, why = True, "characters, for each line is one word; "
     tokens = lines + (characters if small else words)
     speed = EFFICIENCY * products_per_second(choose_device(config.machine.device))
-    values["model"], kind = choose(tokens, 300 if small else WORDS, seconds, speed)
+    model, kind = choose(tokens, 300 if small else WORDS, seconds, speed, masked=config.objective.kind == "masked")
+    # What was not chosen is left unsaid, so that the objective may imply it.
+    sizes = {part: {"d": getattr(model, part).d} for part in ("encoder", "embedding") if hasattr(model, part)}
+    values["model"] = {"kind": model.kind, **sizes}
     values["training"] = {"max_time": config.training.max_time}
-    return LmConfig.model_validate(values), [f"chosen for {tokens:,} tokens in {seconds:.0f} s: {why}{kind}"]
+    return parse(LmConfig, values), [f"chosen for {tokens:,} tokens in {seconds:.0f} s: {why}{kind}"]
 
 
-def choose(tokens: int, words: int, seconds: float, speed: float) -> tuple[LstmModel | NgramSettings, str]:
-    """A model for so much text and time on a machine that does so many products a second."""
-    if tokens < FEW:
+def choose(
+    tokens: int, words: int, seconds: float, speed: float, masked: bool = False
+) -> tuple[LstmModel | NgramSettings, str]:
+    """A model for so much text and time on a machine that does so many products a second; one that is asked for masked
+    words is a network, however little there is of both."""
+    if tokens < FEW and not masked:
         return NgramSettings(), f"an n-gram model, which is the better choice below {FEW:,} tokens"
     for d in SIZES:
         cost = 3 * tokens * (16 * d * d + words * d) / speed
-        if EPOCHS * cost <= seconds:
+        if EPOCHS * cost <= seconds or (masked and d == SIZES[-1]):
             encoder = LstmModel().encoder.model_copy(update={"d": d})
             embedding = LstmModel().embedding.model_copy(update={"d": d})
             words_chosen = f"an LSTM with two layers of {d} units, about {cost:.0f} s for a pass"
