@@ -67,3 +67,13 @@ def test_a_warm_up_that_is_suggested_fits_into_the_steps(schema: type, model: di
     assert warm(max_steps=60, warmup_steps=50) == 50
     with pytest.raises(ConfigError, match=r"warmup_steps = 70 is more than max_steps = 60"):
         warm(max_steps=60, warmup_steps=70)
+
+
+@pytest.mark.parametrize(("schema", "model"), WARM)
+def test_steps_that_are_asked_for_are_taken(schema: type, model: dict[str, object]) -> None:
+    def epochs(**training: int) -> int | None:
+        return parse(schema, {"model": model, "training": training}).training.max_epochs
+
+    assert epochs() is not None
+    assert epochs(max_steps=500) is None
+    assert epochs(max_steps=500, max_epochs=7) == 7

@@ -99,7 +99,8 @@ def with_suggestions(data: Any, suggested: Mapping[str, Mapping[str, Any]], defa
         suggested: the training section by the kind of the model.
         default: the kind if none is named.
 
-    A warm-up that is suggested fits into the steps that a person asks for; one that a person sets is left as it is.
+    Steps that a person asks for are taken: no epochs are suggested beside them, and a suggested warm-up fits into them.
+    What a person sets is left as it is.
     """
     if not isinstance(data, dict):
         return data
@@ -112,8 +113,12 @@ def with_suggestions(data: Any, suggested: Mapping[str, Mapping[str, Any]], defa
 
 
 def _fitted(suggested: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, Any]:
-    """The suggestions, with a warm-up of a tenth of the steps where a person asks for fewer steps than it has."""
-    steps, warmup = training.get("max_steps"), suggested.get("warmup_steps", 0)
-    if isinstance(steps, int) and steps < warmup:
-        return {**suggested, "warmup_steps": max(steps, 0) // 10}
-    return dict(suggested)
+    """The suggestions; where a person asks for steps without the epochs, and with a warm-up of a tenth of them if there
+    are fewer than it has."""
+    steps = training.get("max_steps")
+    if not isinstance(steps, int):
+        return dict(suggested)
+    fitted = {name: value for name, value in suggested.items() if name != "max_epochs"}
+    if steps < fitted.get("warmup_steps", 0):
+        fitted["warmup_steps"] = max(steps, 0) // 10
+    return fitted
