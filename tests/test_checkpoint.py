@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from catena import checkpoint
 from catena.checkpoint import (
-    amend_checkpoint,
     checkpoints_of,
     last_checkpoint,
     open_checkpoint,
@@ -138,19 +137,6 @@ def test_a_text_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch
         write_text_atomically(path, "other")
     assert path.read_bytes() == "eins\r\nzwei ü\n".encode()
     assert [p.name for p in path.parent.iterdir()] == ["notes.txt"]
-
-
-def test_a_file_can_be_added_to_a_checkpoint_that_stays_whole(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
-    amend_checkpoint(run.path / "best", {"calibration/temperature.json": '{"temperature": 1.5}\n'})
-    found = open_checkpoint(run.path)
-    assert found.folder == run.folder_of(5)
-    assert (found.folder / "calibration" / "temperature.json").read_text() == '{"temperature": 1.5}\n'
-    assert (run.path / "best").is_symlink()
-    assert found.weights()["layer.weight"][0, 0] == 5.0
-    damage(found.folder / "calibration" / "temperature.json", 40)
-    with pytest.raises(CheckpointError, match=r"temperature\.json is damaged"):
-        open_checkpoint(run.path)
 
 
 # --- damage -------------------------------------------------------------------------------------------------

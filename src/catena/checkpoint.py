@@ -194,21 +194,6 @@ def write_checkpoint(
     return _write_whole(folder, fill, model)
 
 
-def amend_checkpoint(folder: Path, texts: Mapping[str, str]) -> Checkpoint:
-    """Put text files, such as a fitted temperature, into a checkpoint; the folder is whole at any moment."""
-    old = read_checkpoint(folder.resolve())  # through `best` and `last`, which stay as they are
-
-    def fill(unfinished: Path) -> None:
-        for name in old.manifest["files"]:
-            (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(old.folder / name, unfinished / name)
-        for name, text in texts.items():
-            (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
-            (unfinished / name).write_text(text, encoding="utf-8")
-
-    return _write_whole(old.folder, fill, old.manifest["model"])
-
-
 def read_checkpoint(folder: Path) -> Checkpoint:
     """Open one checkpoint folder and check every file of it."""
     path = folder / MANIFEST

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -147,12 +147,3 @@ def read_rhymes(path: Path) -> dict[str, int]:
     if not found:
         raise FormatError(f"{path} has no rhymes: write the symbols of a rhyme on a line, with spaces between")
     return found
-
-
-def written_rhymes(rhymes: Mapping[str, int]) -> Iterator[str]:
-    """The lines of a file of rhymes."""
-    by_rhyme: defaultdict[int, list[str]] = defaultdict(list)
-    for symbol, rhyme in rhymes.items():
-        by_rhyme[rhyme].append(symbol)
-    for rhyme in sorted(by_rhyme):
-        yield " ".join(by_rhyme[rhyme])

@@ -17,5 +17,3 @@ StructureName = Literal["crf", "softmax", "memm", "perceptron", "margin", "semim
 
 CHAINS = ("crf", "softmax", "memm", "perceptron", "margin")
 """Structures whose members are sequences of tags."""
-PROBABILISTIC = ("crf", "softmax", "memm", "semimarkov")
-"""Structures that are trained to give probabilities."""
