@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catena.data.byte_text import byte_blocks
 from catena.data.files import open_damaged_text, open_text, read_head, shorten, unpacked
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with
@@ -85,6 +86,26 @@ def test_bytes_that_are_no_text_are_named(content: bytes, encoding: str | None, 
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(FormatError, match=problem):
         read(tmp_path / "x", encoding)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0", r"x is a PNG picture, not a text: name a file of text$"),
+        (b"%PDF-1.4\n%\xe2\xe3\n", r"x is a PDF document, not a text"),
+        (b"PK\x03\x04\x14\0\x06\0", r"x is a zip archive \(unpack it first\), not a text"),
+        (bytes(range(1, 256)), r"x is a binary file, not a text: name a file of text$"),
+        (b"\xff\xd9\0\x01" * 9, r"x is a binary file, not a text, or UTF-16 without a byte-order mark \(--encoding"),
+        (gzip.compress(b"\x89PNG\r\n"), r"x is a PNG picture, not a text"),
+        (b"caf\xe9 \x1b[0m" + b" plain text" * 9, r"x:1 is not UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_text_in_any_encoding_is_told(content: bytes, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(FormatError, match=problem):
+        read(tmp_path / "x")
+    with pytest.raises(FormatError, match=problem):
+        list(byte_blocks(tmp_path / "x"))
 
 
 def test_paths_that_are_no_files_are_one_sentence(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from catena.data.files import encoding_of, explained, open_bytes, shorten
+from catena.data.files import encoding_of, explained, no_text, open_bytes, shorten
 from catena.errors import FormatError
 
 BLOCK = 1 << 20
@@ -73,13 +73,13 @@ def _check(path: Path | str, block: bytes, lines: int) -> None:
         except UnicodeDecodeError as error:
             number = lines + block.count(b"\n", 0, error.start) + 1
             near = block[max(0, error.start - 30) : error.start + 30].decode("utf-8", "surrogateescape")
-            raise FormatError(
+            raise no_text(path) or FormatError(
                 f"{path}:{number} is not UTF-8: byte 0x{block[error.start]:02x}, near {shorten(near)}. "
                 f"Give the encoding the file was written in, such as --encoding latin-1"
             ) from None
     if (at := block.find(b"\0")) >= 0:
         number = lines + block.count(b"\n", 0, at) + 1
-        raise FormatError(
+        raise no_text(path, by_name=True) or FormatError(
             f"{path}:{number} has a NUL byte: this is no text file, or UTF-16 without a byte-order mark "
             f"(--encoding utf-16-le)"
         )

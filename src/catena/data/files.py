@@ -38,7 +38,26 @@ BOMS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+BINARY_MAGIC = {
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"GIF8": "a GIF picture",
+    b"RIFF": "a RIFF file (sound or video)",
+    b"%PDF": "a PDF document",
+    b"PK\x03\x04": "a zip archive (unpack it first)",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive (unpack it first)",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd (unpack it first)",
+    b"SQLite format 3": "an SQLite database",
+    b"\x7fELF": "a program",
+    b"fLaC": "a FLAC sound",
+    b"OggS": "an Ogg sound",
+}
+"""What files that hold no text begin with."""
 _UNDECODED = re.compile("[\udc80-\udcff]")
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+"""Bytes that texts have almost never, in any encoding of one byte."""
+MOST_CONTROL = 8
+"""How many of them a text may have in any case."""
 
 
 # --- words for errors ---------------------------------------------------------------------------------------
@@ -85,6 +104,11 @@ def compression(first_bytes: bytes) -> str | None:
         if first_bytes.startswith(magic) and (name != "bzip2" or first_bytes[4:10] == b"1AY&SY"):
             return name
     return None
+
+
+def binary_kind(first_bytes: bytes) -> str | None:
+    """What the first bytes of a file show it to be, if that is no text."""
+    return next((name for magic, name in BINARY_MAGIC.items() if first_bytes.startswith(magic)), None)
 
 
 @contextlib.contextmanager
@@ -229,9 +253,24 @@ def check_line(path: Path | str, number: int, line: str, encoding: str | None) -
     """Raise :class:`FormatError` if a line holds a NUL or a byte that could not be decoded (``U+DC00 + byte``)."""
     # isascii() is a flag of the string, so the search runs over other lines only.
     if not line.isascii() and (bad := _UNDECODED.search(line)):
-        raise _not_decoded(path, number, line, bad.start(), encoding)
+        raise no_text(path) or _not_decoded(path, number, line, bad.start(), encoding)
     if "\0" in line:
-        raise _nul(path, number, line)
+        raise no_text(path, by_name=True) or _nul(path, number, line)
+
+
+def no_text(path: Path | str, by_name: bool = False) -> FormatError | None:
+    """That a file with bytes that cannot be decoded is no text in any encoding, where its beginning shows it:
+    ``by_name`` by the mark of a kind of file alone, otherwise also by bytes that no text has."""
+    if not Path(path).is_file():  # a pipe can be read once
+        return None
+    with open_bytes(path) as stream, explained(path):
+        head = stream.read(1 << 12)
+    if kind := binary_kind(head):
+        return FormatError(f"{path} is {kind}, not a text: name a file of text")
+    if by_name or len(_CONTROL.findall(head)) <= max(MOST_CONTROL, 0.02 * len(head)):
+        return None
+    wide = ", or UTF-16 without a byte-order mark (--encoding utf-16-le)" if b"\0" in head else ""
+    return FormatError(f"{path} is a binary file, not a text{wide}: name a file of text")
 
 
 def _not_decoded(path: Path | str, number: int, line: str, at: int, encoding: str | None) -> FormatError:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from catena.data.files import is_datasets_folder
+from catena.data.files import binary_kind, is_datasets_folder
 from catena.data.readers.names import named_columns
 from catena.data.readers.sample import Sample, Sign, listed, take_sample
 from catena.data.readers.table_signs import csv_sign, is_wordy, jsonl_sign, repeats, tsv_sign
@@ -20,21 +20,6 @@ from catena.errors import CatenaError
 BIO_TAG = re.compile(r"[BIESLUM]-\S+|O")
 
 # --- binary files and folders -------------------------------------------------------------------------------
-
-_BINARY_MAGIC = {
-    b"\x89PNG": "a PNG picture",
-    b"\xff\xd8\xff": "a JPEG picture",
-    b"GIF8": "a GIF picture",
-    b"RIFF": "a RIFF file (sound or video)",
-    b"%PDF": "a PDF document",
-    b"PK\x03\x04": "a zip archive (unpack it first)",
-    b"7z\xbc\xaf\x27\x1c": "a 7z archive (unpack it first)",
-    b"\x28\xb5\x2f\xfd": "compressed with zstd (unpack it first)",
-    b"SQLite format 3": "an SQLite database",
-    b"\x7fELF": "a program",
-    b"fLaC": "a FLAC sound",
-    b"OggS": "an Ogg sound",
-}
 
 
 def datasets_sign(sample: Sample) -> Sign | None:
@@ -60,9 +45,8 @@ def misfit(sample: Sample) -> str | None:
         return f"{path} is a folder without state.json or dataset_dict.json: name a file in it"
     if not sample.head:
         return f"{path} is empty: there is nothing to recognise"
-    for magic, name in _BINARY_MAGIC.items():
-        if sample.head.startswith(magic):
-            return f"{path} is {name}, not a text"
+    if (name := binary_kind(sample.head)) is not None:
+        return f"{path} is {name}, not a text"
     if any("\0" in line for line in sample.lines):
         return f"{path} holds NUL bytes: it is a binary file, or UTF-16 without a byte-order mark"
     if not sample.filled:
