@@ -91,6 +91,10 @@ def test_quiet_prints_the_result_alone(catena: Catena, files: Path) -> None:
         (["FILE", "--seeds", "0"], "--seeds must be 1 or more, and is 0"),
         (["FILE", "--overwrite=yes"], "--overwrite is a switch and takes no value: leave =yes out"),
         (["FILE", "--train", "other.tsv"], "the files to train on are named twice, by --train and as …"),
+        (
+            ["translate", "--source", "a.en", "b.en", "--target", "a.de", "b.de"],
+            "'b.en' belongs to no flag, and --source names what to train on: several files are written with commas…",
+        ),
         (["FILE", "--time", "5m", "--max-time", "3m"], "--time and --max-time say the same: leave one of them out"),
     ],
 )

@@ -152,6 +152,13 @@ def test_lists_may_be_spaced() -> None:
     assert parse(Plain, override({}, taken)).words == ("a", "b")
 
 
+def test_lists_of_texts_are_gathered_and_of_others_the_last_one_counts() -> None:
+    words = ["--words", "a", "--windows", "3,4", "--words=b,c", "--windows", "5", "-s", "words=d"]
+    read = parse(Plain, override({"words": ["old"]}, split_flags(Plain, words)[0]))
+    assert read.words == ("a", "b", "c", "d")
+    assert read.windows == (5,)
+
+
 def test_a_value_of_two_lines_is_no_smuggler() -> None:
     taken, _ = split_flags(Plain, ["--count", "1\nname = 2"])
     with pytest.raises(ConfigError, match="count is '1\\\\nname = 2'"):

@@ -122,6 +122,11 @@ def _with_files_and_time(
     files = flags.files[1:] if flags.files[:1] == (entry.name,) else flags.files
     if files and ("data", "train") in named:
         raise UsageError(f"the files to train on are named twice, by --train and as {files[0]}: leave one of them out")
+    if files and ("data", "source") in named:
+        raise UsageError(
+            f"{files[0]!r} belongs to no flag, and --source names what to train on: several files are written with "
+            f"commas, as in --source a.en,b.en --target a.de,b.de"
+        )
     if flags.time is not None and ("training", "max_time") in named:
         raise UsageError("--time and --max-time say the same: leave one of them out")
     if flags.time is not None and all(key.path != ("training", "max_time") for key in all_keys(entry.config_class())):

@@ -110,9 +110,11 @@ def override(data: Mapping[str, Any], flags: Iterable[tuple[Key, str]]) -> dict[
     """A copy of nested values with flags put over them.
 
     A flag that changes the kind of a section drops what the section held; the other flags are put over the
-    new kind, wherever they stand in the command line. Of two flags for one key the last one counts.
+    new kind, wherever they stand in the command line. Of two flags for one key the last one counts; lists of texts,
+    such as files, are gathered.
     """
     result = _deep_copy(data)
+    seen: set[tuple[str, ...]] = set()
     for key, text in sorted(flags, key=lambda flag: _kinds_first(flag[0])):
         here = result
         for depth, part in enumerate(key.path[:-1], start=1):
@@ -127,6 +129,9 @@ def override(data: Mapping[str, Any], flags: Iterable[tuple[Key, str]]) -> dict[
         value = _value_of(key, text)
         if key.path[-1] == KIND and here.get(KIND) not in (None, value):
             here.clear()  # the other keys belonged to the kind that is replaced
+        if key.is_text and key.path in seen and isinstance(value, list):
+            value = [*here.get(key.path[-1], ()), *value]
+        seen.add(key.path)
         here[key.path[-1]] = value
     return result
 

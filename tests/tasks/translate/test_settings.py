@@ -21,7 +21,8 @@ def parse(**sections: Any) -> TranslateConfig:
 @pytest.mark.parametrize(
     ("sections", "words"),
     [
-        ({"data": {"source": ["a.en"]}}, "data.source names 1 files and data.target 0: give each"),
+        ({"data": {"source": ["a.en"]}}, "data.source names 1 and data.target 0 files: give each"),
+        ({"data": {"source": ["a", "b"], "target": ["c"]}}, "several of them with commas, as in --target a.de,b.de"),
         ({"data": {"train": ["a"], "source": ["b"], "target": ["c"]}}, "both name what to train on: leave one"),
         ({"data": {"dev_source": "a"}}, "data.dev_source and data.dev_target belong together"),
         ({"data": {"test": "t", "test_source": "a", "test_target": "b"}}, "data.test and data.test_source both name"),

@@ -88,8 +88,8 @@ class TranslateData(DataSettings):
     def _file_problems(self) -> Iterator[str]:
         if len(self.source) != len(self.target):
             yield (
-                f"data.source names {len(self.source)} files and data.target {len(self.target)}: give each file of "
-                f"sources its file of targets"
+                f"data.source names {len(self.source)} and data.target {len(self.target)} files: give each file of "
+                f"sources its file of targets, several of them with commas, as in --target a.de,b.de"
             )
         if self.source and self.train:
             yield "data.train and data.source both name what to train on: leave one of them out"
