@@ -40,6 +40,21 @@ def test_a_label_without_text_and_a_blank_line_are_examples() -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("label\ttext\na\tone\n", [("one", "a", 2)]),
+        ("\ufeffText\tIntent\r\none\ta\r\n", [("one", "a", 2)]),
+        ("label\tone\na\ttext\n", [("one", "label", 1), ("text", "a", 2)]),
+        ("a\tone\nlabel\ttext\n", [("one", "a", 1), ("text", "label", 2)]),
+        ("label\ttext\tmore\na\tone\n", [("text\tmore", "label", 1), ("one", "a", 2)]),
+    ],
+)
+def test_names_of_columns_are_no_example(content: str, found: list[tuple[str, str, int]]) -> None:
+    with file_with(content) as path:
+        assert [(e.text, e.labels[0], e.place.line) for e in tsv_label.read(path)] == found
+
+
+@pytest.mark.parametrize(
     ("line", "problem"),
     [
         ("no tab here", r"file.txt:2 has no tab between label and text; the line is 'no tab here'\. Every line must"),

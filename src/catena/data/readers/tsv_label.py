@@ -1,4 +1,7 @@
-"""A label, a tab and a text in each line: ``weather<TAB>will it rain tomorrow``. Also the other way round."""
+"""A label, a tab and a text in each line: ``weather<TAB>will it rain tomorrow``. Also the other way round.
+
+A first line that names the columns, such as ``label<TAB>text``, is no example and says which of them comes first.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 from catena.data.examples import LabelledText, Place
 from catena.data.files import bad_line, open_text
 from catena.data.readers.format import Format
-from catena.data.readers.names import split_labels
+from catena.data.readers.names import LABEL_NAMES, TEXT_NAMES, find_name, split_labels
 from catena.data.readers.signs import hint, tsv_label_sign
 
 
@@ -24,7 +27,21 @@ def read(
     """
     with open_text(path, encoding) as lines:
         for number, line in lines:
+            if number == 1 and (named := _label_named_first(line)) is not None:
+                label_first = named
+                continue
             yield parse(line, Place(str(path), number), label_first=label_first, separator=separator)
+
+
+def _label_named_first(line: str) -> bool | None:
+    """Whether the names of the columns, if a line is those, have the label before the text; None of any other line."""
+    fields = line.split("\t")
+    if len(fields) != 2:
+        return None
+    for first, (label, text) in ((True, fields), (False, fields[::-1])):
+        if find_name([label], LABEL_NAMES) is not None and find_name([text], TEXT_NAMES) is not None:
+            return first
+    return None
 
 
 def parse(line: str, place: Place, *, label_first: bool = True, separator: str | None = None) -> LabelledText:
