@@ -18,18 +18,8 @@ from catena.structure.backend import use_backend
 from catena.structure.base import Structured
 from catena.structure.chain import LinearChain
 from catena.structure.constraints import ChainConstraint
-from catena.structure.semirings import (
-    Boolean,
-    Counting,
-    Entropy,
-    Expectation,
-    Expectation2,
-    KBest,
-    Log,
-    Product,
-    Real,
-    Tropical,
-)
+from catena.structure.semirings import Expectation
+from tests.laws.structure_checks import agrees_in_every_semiring, first_row_is_empty, numbers_of
 from tests.laws.structure_laws import FEW_CASES, Case, Ids, Member, StructureLaws
 from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
 from tests.oracle.chains import all_chains
@@ -40,18 +30,12 @@ LENGTHS = torch.tensor([4, 1, 3, 2])
 
 def listed(chain: LinearChain, row: int) -> list[Member]:
     """All sequences of one row, by the oracle."""
-
-    def numbers(tensor: torch.Tensor | None, rank: int):
-        if tensor is None:
-            return None
-        return (tensor[row] if tensor.dim() > rank else tensor).double().tolist()
-
     lengths = chain.emissions.shape[-2] if chain.lengths is None else int(chain.lengths[row])
     real = [i < lengths for i in range(chain.emissions.shape[-2])]
     if chain.mask is not None:
         real = [a and b for a, b in zip(real, chain.mask[row].tolist(), strict=True)]
     tensors = (chain.emissions, chain.transitions, chain.start, chain.end, chain.steps)
-    return all_chains(*(numbers(x, rank) for x, rank in zip(tensors, chain.ranks, strict=True)), real)
+    return all_chains(*numbers_of(tensors, chain.ranks, row), real)
 
 
 class ChainLaws(StructureLaws):
@@ -188,13 +172,7 @@ class TestPairs:
     def test_the_empty_sequence_is_one_member_of_score_zero(self, backend: str) -> None:
         with use_backend(backend):
             chain = small(lengths=torch.tensor([0, 4]))
-            assert chain.log_partition()[0] == 0
-            assert chain.max()[0] == 0
-            assert chain.entropy()[0] == 0
-            assert (chain.argmax()[0] == -1).all()
-            assert (chain.marginals()[0] == 0).all()
-            assert chain.topk(2).scores[:, 0].tolist() == [0, -math.inf]
-            assert (chain.sample(2)[:, 0] == -1).all()
+            first_row_is_empty(chain)
 
     def test_an_empty_batch_has_empty_answers(self, backend: str) -> None:
         with use_backend(backend):
@@ -302,18 +280,7 @@ class TestConstraints:
 
 def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
     chain, value = small(lengths=torch.tensor([4, 2])), small(emissions=Case(seed=9).draw(2, 4, 3))
-    with use_backend("reference"):
-        log_z = chain.log_partition()
-        assert torch.allclose(chain.total(Real()).log(), log_z)
-        assert torch.allclose(-chain.total(Tropical()), chain.max())
-        assert chain.total(Counting()).tolist() == [81, 9]
-        assert chain.total(Boolean()).tolist() == [True, True]
-        assert torch.allclose(chain.total(Entropy()), torch.stack((log_z, chain.entropy())))
-        assert torch.allclose(chain.total(Expectation(), value), torch.stack((log_z, chain.expectation(value))))
-        expected = [log_z, chain.expectation(value), chain.expectation(chain), chain.covariance(value, chain)]
-        assert torch.allclose(chain.total(Expectation2(), value, chain), torch.stack(expected))
-        both = chain.total(Product(Log(), KBest(3)))
-        assert torch.allclose(both, torch.cat((log_z[None], chain.topk(3).scores)))
+    agrees_in_every_semiring(chain, value, [81, 9])
     with pytest.raises(ValueError, match="Expectation takes 1 additive values, but 0 are given"):
         chain.total(Expectation())
 

@@ -15,18 +15,7 @@ from catena.errors import ImpossibleError, ShapeError
 from catena.structure.backend import use_backend
 from catena.structure.base import Structured
 from catena.structure.ctc import CTC, FrameConstraint, collapse
-from catena.structure.semirings import (
-    Boolean,
-    Counting,
-    Entropy,
-    Expectation,
-    Expectation2,
-    KBest,
-    Log,
-    Product,
-    Real,
-    Tropical,
-)
+from tests.laws.structure_checks import agrees_in_every_semiring
 from tests.laws.structure_laws import Case, Ids, Member, StructureLaws
 from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
 from tests.oracle import alignments
@@ -263,15 +252,4 @@ class TestConstraints:
 def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
     ctc = small(lengths=torch.tensor([4, 3]))
     value = replace(ctc, emissions=Case(seed=9).draw(2, 4, 3))
-    with use_backend("reference"):
-        log_z = ctc.log_partition()
-        assert torch.allclose(ctc.total(Real()).log(), log_z)
-        assert torch.allclose(-ctc.total(Tropical()), ctc.max())
-        assert ctc.total(Counting()).tolist() == [len(listed(ctc, row)) for row in range(2)]
-        assert ctc.total(Boolean()).tolist() == [True, True]
-        assert torch.allclose(ctc.total(Entropy()), torch.stack((log_z, ctc.entropy())))
-        assert torch.allclose(ctc.total(Expectation(), value), torch.stack((log_z, ctc.expectation(value))))
-        moments = [ctc.expectation(value), ctc.expectation(ctc), ctc.covariance(value, ctc)]
-        assert torch.allclose(ctc.total(Expectation2(), value, ctc), torch.stack([log_z, *moments]))
-        both = ctc.total(Product(Log(), KBest(3)))
-        assert torch.allclose(both, torch.cat((log_z[None], ctc.topk(3).scores)))
+    agrees_in_every_semiring(ctc, value, [len(listed(ctc, row)) for row in range(2)])

@@ -15,29 +15,12 @@ from catena.structure.backend import use_backend
 from catena.structure.base import Structured
 from catena.structure.low_rank_pcfg import LowRankPCFG
 from catena.structure.pcfg import PCFG
-from catena.structure.semirings import (
-    Boolean,
-    Counting,
-    Entropy,
-    Expectation,
-    Expectation2,
-    KBest,
-    Log,
-    Product,
-    Real,
-    Tropical,
-)
 from catena.structure.span_constraints import SpanConstraint
+from tests.laws.structure_checks import agrees_in_every_semiring, numbers_of
 from tests.laws.structure_laws import Case, Ids, Member, StructureLaws
 from tests.laws.structure_laws import pytest_generate_laws as pytest_generate_tests  # noqa: F401
 from tests.oracle.moments import log_add, probabilities
 from tests.oracle.trees import all_parses, all_ranked_parses, children, keeping
-
-
-def numbers(tensor: torch.Tensor | None, rank: int, row: int) -> Any:
-    if tensor is None:
-        return None
-    return (tensor[row] if tensor.dim() > rank else tensor).double().tolist()
 
 
 def length(grammar: PCFG | LowRankPCFG, row: int) -> int:
@@ -46,10 +29,7 @@ def length(grammar: PCFG | LowRankPCFG, row: int) -> int:
 
 def listed(grammar: PCFG, row: int) -> list[Member]:
     """All parses of one row, by the oracle."""
-    words, rules, roots, spans = (
-        numbers(x, rank, row) for x, rank in zip(grammar.score_tensors(), grammar.ranks, strict=True)
-    )
-    return all_parses(words, rules, roots, spans, length(grammar, row))
+    return all_parses(*numbers_of(grammar.score_tensors(), grammar.ranks, row), length(grammar, row))
 
 
 class GrammarLaws(StructureLaws):
@@ -86,7 +66,7 @@ class LowRankLaws(GrammarLaws):
 
     def members(self, structure: Structured, row: int) -> list[Member]:
         assert isinstance(structure, LowRankPCFG)
-        scores = [numbers(x, rank, row) for x, rank in zip(structure.score_tensors(), structure.ranks, strict=True)]
+        scores = numbers_of(structure.score_tensors(), structure.ranks, row)
         words, parents, lefts, rights, roots, spans, rank_spans = scores
         n = length(structure, row)
         return all_ranked_parses(words, parents, lefts, rights, roots, spans, rank_spans, n)
@@ -318,21 +298,8 @@ class TestConstraints:
 
 
 def test_the_reference_agrees_with_itself_in_every_semiring() -> None:
-    for grammar, value in ((small(), replace(small(), words=Case(seed=9).draw(2, 4, 2))), (small_low_rank(),) * 2):
-        with use_backend("reference"):
-            log_z = grammar.log_partition()
-            assert torch.allclose(grammar.total(Real()).log(), log_z)
-            assert torch.allclose(-grammar.total(Tropical()), grammar.max())
-            ranks = 1 if isinstance(grammar, PCFG) else 3**3
-            assert grammar.total(Counting()).tolist() == [5 * 2**7 * ranks] * 2
-            assert grammar.total(Boolean()).tolist() == [True, True]
-            assert torch.allclose(grammar.total(Entropy()), torch.stack((log_z, grammar.entropy())))
-            expected = [log_z, grammar.expectation(value), grammar.expectation(grammar)]
-            assert torch.allclose(grammar.total(Expectation(), value), torch.stack(expected[:2]))
-            expected.append(grammar.covariance(value, grammar))
-            assert torch.allclose(grammar.total(Expectation2(), value, grammar), torch.stack(expected))
-            both = grammar.total(Product(Log(), KBest(3)))
-            assert torch.allclose(both, torch.cat((log_z[None], grammar.topk(3).scores)))
+    agrees_in_every_semiring(small(), replace(small(), words=Case(seed=9).draw(2, 4, 2)), [5 * 2**7] * 2)
+    agrees_in_every_semiring(small_low_rank(), small_low_rank(), [5 * 2**7 * 3**3] * 2)
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])

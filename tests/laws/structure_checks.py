@@ -1,0 +1,63 @@
+"""What the tests of a structure ask once, of an example of their own: every semiring, and the member without parts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from catena.structure.backend import use_backend
+from catena.structure.semirings import (
+    Boolean,
+    Counting,
+    Entropy,
+    Expectation,
+    Expectation2,
+    KBest,
+    Log,
+    Product,
+    Real,
+    Tropical,
+)
+
+
+def agrees_in_every_semiring(structure: Any, value: Any, n_members: list[int]) -> None:
+    """The plain program, in each semiring, gives what the questions give that were derived from it.
+
+    Args:
+        structure: with one batch axis, and at least three possible members in every row.
+        value: a structure of the same kind, whose finite scores are the values of the parts.
+        n_members: how many members each row has.
+    """
+    with use_backend("reference"):
+        log_z, mean = structure.log_partition(), structure.expectation(value)
+        assert torch.allclose(structure.total(Real()).log(), log_z)
+        assert torch.allclose(-structure.total(Tropical()), structure.max())
+        assert structure.total(Counting()).tolist() == n_members
+        assert structure.total(Boolean()).all()
+        assert torch.allclose(structure.total(Entropy()), torch.stack((log_z, structure.entropy())))
+        assert torch.allclose(structure.total(Expectation(), value), torch.stack((log_z, mean)))
+        moments = [mean, structure.expectation(structure), structure.covariance(value, structure)]
+        assert torch.allclose(structure.total(Expectation2(), value, structure), torch.stack((log_z, *moments)))
+        both = structure.total(Product(Log(), KBest(3)))
+        assert torch.allclose(both, torch.cat((log_z[None], structure.topk(3).scores)))
+
+
+def first_row_is_empty(structure: Any) -> None:
+    """Row 0 has nothing in it: one member, which has no parts and the score 0."""
+    assert structure.log_partition()[0] == 0
+    assert structure.max()[0] == 0
+    assert structure.entropy()[0] == 0
+    assert (structure.argmax()[0] == -1).all()
+    assert (structure.marginals()[0] == 0).all()
+    assert structure.topk(2).scores[:, 0].tolist() == [0, -math.inf]
+    assert (structure.sample(2)[:, 0] == -1).all()
+
+
+def numbers_of(tensors: Any, ranks: Any, row: int) -> list[Any]:
+    """Scores of one row as lists for the oracle; those with no batch axis serve all rows, and None stays."""
+    return [
+        None if x is None else (x[row] if x.dim() > rank else x).double().tolist()
+        for x, rank in zip(tensors, ranks, strict=True)
+    ]
