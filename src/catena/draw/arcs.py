@@ -148,6 +148,7 @@ class Side:
 def side_of(
     words: Sequence[str], heads_name: str, heads: Sequence[int], labels_name: str, labels: Sequence[str] | None
 ) -> Side:
+    """One tree over the words as arcs with names, checked; the names of its arguments are those in errors."""
     check_count(heads_name, len(heads), len(words), "words")
     if labels is not None:
         check_count(labels_name, len(labels), len(words), "words")

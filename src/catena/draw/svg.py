@@ -101,6 +101,7 @@ def number(value: float) -> str:
 
 
 def attribute(value: float | str) -> str:
+    """The value of an attribute: words as they are, numbers in few digits."""
     return value if isinstance(value, str) else number(value)
 
 

@@ -26,12 +26,15 @@ def read_on(
 
 
 def select_tails(tails: Tails, rows: Int[Tensor, " m"]) -> Tails:
+    """The tails of some rows, of one several times where it was chosen so: a search reorders by this."""
     return tuple(tail[rows] for tail in tails)
 
 
 def join_tails(states: Sequence[Tails]) -> Tails:
+    """The tails of several batches as those of one."""
     return tuple(torch.cat(tails) for tails in zip(*states, strict=True))
 
 
 def detach_tails(tails: Tails) -> Tails:
+    """The tails without their history, for truncated backpropagation."""
     return tuple(tail.detach() for tail in tails)

@@ -121,6 +121,7 @@ def check_forbidden(forbidden: Sequence[int], v: int) -> None:
 
 
 def forbidden_mask(forbidden: Sequence[int], v: int) -> Tensor:
+    """True at the ids that may not be given."""
     mask = torch.zeros(v, dtype=torch.bool)
     mask[list(forbidden)] = True
     return mask

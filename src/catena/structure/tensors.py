@@ -32,10 +32,12 @@ def over_rows(rows: Tensor, slopes: Tensor, rank: int) -> Tensor:
 
 
 def or_zero(x: Tensor) -> Tensor:
+    """Scores with 0 in place of -inf: the difference of two that are -inf would be nan."""
     return torch.where(x == NEVER, 0.0, x)
 
 
 def or_zeros(x: Tensor | None, like: Tensor) -> Tensor:
+    """A tensor that may be left out, as zeros where it is."""
     return torch.zeros_like(like) if x is None else x
 
 

@@ -86,5 +86,6 @@ def count_ids(
 
 
 def check_order(order: int) -> None:
+    """Refuse an order below 1, or one above all that is served."""
     if not 1 <= order <= MOST_ORDER:
         raise ConfigError(f"the order of an n-gram model must be 1 to {MOST_ORDER}, but it is {order}")

@@ -190,4 +190,5 @@ def _copy(source: IO[bytes], target: IO[bytes], at_once: int) -> None:
 
 
 def folder_for_runs() -> tempfile.TemporaryDirectory[str]:
+    """Where sorted runs wait to be merged, on disk, until it is closed."""
     return tempfile.TemporaryDirectory(prefix="catena-ngrams-")

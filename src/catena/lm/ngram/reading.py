@@ -112,5 +112,6 @@ def _no_string(sentences: list[Any]) -> DataError:
 
 
 def shortened(value: object) -> str:
+    """A value as Python writes it, for an error: the middle of a long one is left out."""
     written = repr(value)
     return written if len(written) < 60 else written[:56] + " …" + written[-1]

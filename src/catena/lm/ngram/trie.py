@@ -104,6 +104,7 @@ class Trie:
 
 
 def check_size(n: int, what: str) -> None:
+    """Refuse more of anything than the ids of nodes can count."""
     if n > MOST:
         raise LimitError(
             f"an n-gram model can hold {MOST:,} {what}, but there are {n:,}: lower the order, or take less text"

@@ -30,6 +30,7 @@ WRITTEN: dict[type[Semiring], Written] = {
 
 
 def written(semiring: Semiring) -> Written:
+    """How files write the weights of a semiring."""
     if type(semiring) not in WRITTEN:
         raise TypeError(
             f"weights over {type(semiring).__name__} have no form in files: use a machine over "

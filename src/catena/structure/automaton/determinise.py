@@ -221,6 +221,7 @@ def check_comparable(what: str, machine: Automaton) -> None:
 
 
 def rounded_to(machine: Automaton, tolerance: float | None) -> float:
+    """The tolerance that was asked for, or the one that fits the machine's dtype."""
     if tolerance is None:
         return 1e-4 if machine.weight.dtype == torch.float32 else 1e-9
     return tolerance

@@ -257,4 +257,5 @@ def read_symbols(path: Path | str) -> Symbols:
 
 
 def write_symbols(path: Path | str, symbols: Symbols) -> None:
+    """Write a table of symbols into a file of text in UTF-8."""
     Path(path).write_text(symbols_to_text(symbols), encoding="utf-8", newline="\n")

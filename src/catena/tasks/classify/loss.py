@@ -44,6 +44,8 @@ LOSSES: Registry[type[Loss]] = Registry("loss")
 
 @LOSSES.register("cross_entropy")
 class CrossEntropy(Loss):
+    """-log p of the right class; with several labels, of the right answer to each."""
+
     @staticmethod
     def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
         log_probs = logits.log_softmax(-1)
@@ -57,6 +59,8 @@ class CrossEntropy(Loss):
 
 @LOSSES.register("hinge")
 class Hinge(Loss):
+    """By how much the right class fails to be 1 ahead of its best rival (Crammer & Singer 2001)."""
+
     @staticmethod
     def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
         right = logits.gather(-1, labels[..., None])
@@ -70,6 +74,8 @@ class Hinge(Loss):
 
 @LOSSES.register("squared_error")
 class SquaredError(Loss):
+    """Half the squared distance of the probabilities from the right ones."""
+
     @staticmethod
     def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
         k = logits.shape[-1]
@@ -83,6 +89,8 @@ class SquaredError(Loss):
 
 @LOSSES.register("perceptron")
 class Perceptron(Loss):
+    """The score of the guess less that of the right class (Rosenblatt 1958): 0 where they are the same."""
+
     @staticmethod
     def single(logits: Float[Tensor, "*b k"], labels: Int[Tensor, "*b"], smoothing: float) -> Float[Tensor, "*b"]:
         # Not max(0, …): at the start all scores tie at 0, and a wrong guess must still move the weights.

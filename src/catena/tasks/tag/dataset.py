@@ -389,6 +389,7 @@ def unseen(data: TagDataset) -> str | None:
 
 
 def unseen_line(counts: Mapping[str, int], where: str) -> str | None:
+    """A line about tags that no training could learn, for the report; None where there are none."""
     if not counts:
         return None
     shown = ", ".join(f"{tag!r} {count:,}" for tag, count in Counter(counts).most_common(5))
