@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from catena.kernels.alignment_loops import sum_rows
-from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import NEVER, log_sum_exp
 
@@ -151,14 +151,6 @@ def derivatives(plain: Callable[..., Tensor], one_way: Any, both_ways: Any, slop
         both_ways: gives log Z and the marginals of the three scores.
         slopes_op: multiplies the marginals, its last three arguments, by the first.
     """
-
-    def keep_inputs(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
-        ctx.save_for_backward(*inputs)
-
-    def keep_all(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*output[1:])
-        ctx.save_for_backward(*inputs, *output[1:])
 
     def back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         inputs = ctx.saved_tensors

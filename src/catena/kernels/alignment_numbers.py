@@ -7,26 +7,15 @@ over alignments need then neither logarithms nor a rescue. Zero is m = 0 and e =
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 
 from catena.kernels.compiled import inlined
+from catena.kernels.floats import BIAS, BITS, EXP_TERMS, FRACTION, LN2, LN2_HIGH, LN2_LOW, LOG2_E, bits_of, float64_of
 
 NOWHERE = -1e18
 """The exponent of zero: below all others, and sums of many of them are no trouble."""
 
-LN2 = math.log(2)
-LOG2_E = 1 / LN2
-# ln 2 in two parts; the first has so few bits that e times it is exact.
-LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13 = (1 / math.factorial(n) for n in range(2, 14))
-
-BITS, BIAS = 52, 1023
-FRACTION = (1 << BITS) - 1
+D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13 = EXP_TERMS
 WHOLE = 1.5 * 2.0**BITS
 """Added to a whole number, it leaves that number in the last bits."""
 WHOLE_BITS, WHOLE_OF_BITS = 0x4330000000000000, 2.0**BITS
@@ -35,41 +24,25 @@ HALF_BITS = (BIAS - 1) << BITS
 LEAST = -1022.0
 
 
-def _same_bits(to: Any, of: Any) -> Any:
-    """A function for compiled loops that reads the bits of one type as another."""
-
-    def rule(_: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.bitcast(arguments[0], context.get_value_type(to))
-
-        return to(of), generate
-
-    return intrinsic(rule)
-
-
-_float_of = _same_bits(types.float64, types.int64)
-_bits_of = _same_bits(types.int64, types.float64)
-
-
 @inlined()
 def two_to(e: float) -> float:
     """2^e for whole e ≤ 0; 0 below 2^-1022."""
     bounded = e if e > LEAST else LEAST
-    power = _float_of(_bits_of(bounded + (WHOLE + BIAS)) << BITS)
+    power = float64_of(bits_of(bounded + (WHOLE + BIAS)) << BITS)
     return power if e > LEAST else 0.0
 
 
 @inlined()
 def mantissa(x: float) -> float:
     """The ``m`` of a positive float, 1/2 ≤ m < 1; what is not positive stays as it is."""
-    inside = _float_of((_bits_of(x) & FRACTION) | HALF_BITS)
+    inside = float64_of((bits_of(x) & FRACTION) | HALF_BITS)
     return inside if x > 0 else x
 
 
 @inlined()
 def exponent(x: float, e: float) -> float:
     """The exponent of a positive float x times 2^e, when its ``m`` is taken out; NOWHERE for 0."""
-    found = _float_of((_bits_of(x) >> BITS) | WHOLE_BITS) - (WHOLE_OF_BITS + (BIAS - 1)) + e
+    found = float64_of((bits_of(x) >> BITS) | WHOLE_BITS) - (WHOLE_OF_BITS + (BIAS - 1)) + e
     return found if x > 0 else NOWHERE
 
 

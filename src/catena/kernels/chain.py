@@ -20,7 +20,17 @@ from torch import Tensor
 
 from catena.kernels.chain_loops import BOTH_WAYS, ONE_WAY, scale_chances
 from catena.kernels.chain_rows import Array, Chains, Rescued
-from catena.kernels.ops import array_of, differentiable, first_result, fold_vmap, is_plain, wants_gradient
+from catena.kernels.ops import (
+    array_of,
+    differentiable,
+    first_result,
+    fold_vmap,
+    is_plain,
+    keep_all,
+    keep_inputs,
+    like_scores,
+    wants_gradient,
+)
 from catena.numerics import log_sum_exp
 
 
@@ -145,9 +155,7 @@ def _(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Te
     return emissions.new_empty(b), *kept, emissions.new_empty(b, dtype=torch.bool)
 
 
-@_slopes_op.register_fake
-def _(scale: Tensor, *inputs: Tensor) -> Any:
-    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in inputs[:4])
+like_scores(_slopes_op, 4)
 
 
 for _op in (_one_way, _both_ways, _slopes_op):
@@ -155,16 +163,6 @@ for _op in (_one_way, _both_ways, _slopes_op):
 
 
 # --- derivatives --------------------------------------------------------------------------------------------
-
-
-def _keep_inputs(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _keep_all(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(*inputs, *output[1:])
 
 
 def _back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -202,7 +200,7 @@ def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     return *back_slopes(ctx.saved_tensors[:6], grads), *(None for _ in range(5))
 
 
-_sum_one_way = differentiable(_one_way, _keep_inputs, _back_one_way)
-sum_both_ways = differentiable(_both_ways, _keep_all, _back_both_ways)
-slopes = differentiable(_slopes_op, _keep_inputs, _back_slopes)
+_sum_one_way = differentiable(_one_way, keep_inputs, _back_one_way)
+sum_both_ways = differentiable(_both_ways, keep_all, _back_both_ways)
+slopes = differentiable(_slopes_op, keep_inputs, _back_slopes)
 _sum_alone = first_result(_both_ways, _back_alone)

@@ -18,7 +18,17 @@ from catena.kernels.chain import back_slopes, slopes_of, summed, with_rows
 from catena.kernels.chain_loops import BOTH_WAYS
 from catena.kernels.chain_rows import Array, Chains
 from catena.kernels.compiled import compiled
-from catena.kernels.ops import array_of, differentiable, first_result, fold_vmap, is_plain, wants_gradient
+from catena.kernels.ops import (
+    array_of,
+    differentiable,
+    first_result,
+    fold_vmap,
+    is_plain,
+    keep_all,
+    keep_inputs,
+    like_scores,
+    wants_gradient,
+)
 from catena.numerics import NEVER
 
 
@@ -99,13 +109,7 @@ def _(emissions: Tensor, *_: Tensor) -> Tensor:
     return emissions.new_empty(emissions.shape[0])
 
 
-@_score_slopes.register_fake
-def _(scale: Tensor, *inputs: Tensor) -> Any:
-    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in inputs[:4])
-
-
-def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
-    ctx.save_for_backward(*inputs)
+like_scores(_score_slopes, 4)
 
 
 def _back_score(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -120,8 +124,8 @@ def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
 
 fold_vmap(_score)
 fold_vmap(_score_slopes)
-score = differentiable(_score, _keep, _back_score)
-_slopes = differentiable(_score_slopes, _keep, _back_slopes)
+score = differentiable(_score, keep_inputs, _back_score)
+_slopes = differentiable(_score_slopes, keep_inputs, _back_slopes)
 
 
 # --- log-probabilities --------------------------------------------------------------------------------------
@@ -167,15 +171,7 @@ def _(emissions: Tensor, *_: Tensor) -> Any:
     return emissions.new_empty(b), *kept, emissions.new_empty(b, dtype=torch.bool)
 
 
-@_log_prob_slopes.register_fake
-def _(scale: Tensor, *inputs: Tensor) -> Any:
-    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in inputs[:4])
-
-
-def _keep_all(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(*inputs, *output[1:])
+like_scores(_log_prob_slopes, 4)
 
 
 def _back_log_prob(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
@@ -202,8 +198,8 @@ def _back_log_prob_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]
 
 fold_vmap(_log_prob)
 fold_vmap(_log_prob_slopes)
-_log_prob_and_kept = differentiable(_log_prob, _keep_all, _back_log_prob)
-_slopes_of_log_prob = differentiable(_log_prob_slopes, _keep, _back_log_prob_slopes)
+_log_prob_and_kept = differentiable(_log_prob, keep_all, _back_log_prob)
+_slopes_of_log_prob = differentiable(_log_prob_slopes, keep_inputs, _back_log_prob_slopes)
 _log_prob_alone = first_result(_log_prob, _back_alone)
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from catena.kernels.floats import log_add
 from catena.kernels.ngram_types import DOUBLES, LONGS, int64, when_needed
 
 D2, D3, D4 = (types.Array(types.float64, k, "C") for k in (2, 3, 4))
@@ -200,13 +201,6 @@ def following(sub: Any, ins: Any, dele: Any, end: Any, n: int, log_beta: Any) ->
     return 1
 
 
-@njit(nogil=True)
-def _log_add(a: float, b: float) -> float:
-    if a < b:
-        a, b = b, a
-    return a if b == -np.inf else a + np.log1p(np.exp(b - a))
-
-
 @when_needed(D4, D4, D3, D2, LONGS, L2, LONGS, int64, int64, DOUBLES, D4, D4, D3, D2)
 def paths(
     sub: Any, ins: Any, dele: Any, end: Any, lengths: Any, targets: Any, target_lengths: Any, low: int, high: int,
@@ -223,11 +217,11 @@ def paths(
                 p = y[j - 1] + 1 if j else 0
                 before = y[j - 2] + 1 if j > 1 else 0
                 if i:
-                    total = _log_add(total, alpha[i - 1, j] + dele[r, i - 1, p])
+                    total = log_add(total, alpha[i - 1, j] + dele[r, i - 1, p])
                 if j:
-                    total = _log_add(total, alpha[i, j - 1] + ins[r, i, before, y[j - 1]])
+                    total = log_add(total, alpha[i, j - 1] + ins[r, i, before, y[j - 1]])
                 if i and j:
-                    total = _log_add(total, alpha[i - 1, j - 1] + sub[r, i - 1, before, y[j - 1]])
+                    total = log_add(total, alpha[i - 1, j - 1] + sub[r, i - 1, before, y[j - 1]])
                 alpha[i, j] = total
         last = y[m - 1] + 1 if m else 0
         log_sum[r] = alpha[n, m] + end[r, last]
@@ -242,15 +236,15 @@ def paths(
                 if i < n:
                     way = dele[r, i, p] + beta[i + 1, j]
                     d_dele[r, i, p] += np.exp(here + way)
-                    total = _log_add(total, way)
+                    total = log_add(total, way)
                 if j < m:
                     way = ins[r, i, p, y[j]] + beta[i, j + 1]
                     d_ins[r, i, p, y[j]] += np.exp(here + way)
-                    total = _log_add(total, way)
+                    total = log_add(total, way)
                 if i < n and j < m:
                     way = sub[r, i, p, y[j]] + beta[i + 1, j + 1]
                     d_sub[r, i, p, y[j]] += np.exp(here + way)
-                    total = _log_add(total, way)
+                    total = log_add(total, way)
                 beta[i, j] = total
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from catena.kernels.edit_loops import D2, D3, _log_add
+from catena.kernels.edit_loops import D2, D3
+from catena.kernels.floats import log_add
 from catena.kernels.ngram_types import DOUBLES, LONGS, int64, when_needed
 
 BAND = 40.0
@@ -26,7 +27,7 @@ def _rested(raw: Any, dele: Any, p: int, n: int, low: int, alpha: Any) -> int:
     for i in range(low, n + 1):
         alpha[i] = raw[i]
         if i > low:
-            alpha[i] = _log_add(alpha[i], alpha[i - 1] + dele[i - 1, p])
+            alpha[i] = log_add(alpha[i], alpha[i - 1] + dele[i - 1, p])
         top = max(top, alpha[i])
     high = n
     while high > low and alpha[high] < top - BAND:
@@ -45,10 +46,10 @@ def _arrivals(
         if i <= high:
             raw[i] = alpha[i] + ins[i, p, q]
         if i > low and i - 1 <= high:
-            raw[i] = _log_add(raw[i], alpha[i - 1] + sub[i - 1, p, q])
+            raw[i] = log_add(raw[i], alpha[i - 1] + sub[i - 1, p, q])
         if i > high + 1:
             break
-        worth = _log_add(worth, raw[i] + beta[i, q + 1])
+        worth = log_add(worth, raw[i] + beta[i, q + 1])
     for i in range(high + 2, n + 1):
         raw[i] = -np.inf
     return worth

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from catena.kernels.floats import log_add
 from catena.kernels.ngram_types import DOUBLES, INTS, LONGS, int64, when_needed
 
 FREE = -1
@@ -71,13 +72,6 @@ def gathered(
 
 
 @njit(nogil=True)
-def _log_add(a: float, b: float) -> float:
-    if a < b:
-        a, b = b, a
-    return a if b == -np.inf else a + np.log1p(np.exp(b - a))
-
-
-@njit(nogil=True)
 def _fill(x: Any, y: Any, take: Any, give: Any, sizes: Any, table: Any, log_probs: Any, places: Any, alpha: Any) -> Any:
     """Places of the units of all cells, and the log-sum of all ways to each cell."""
     n, m, moves = len(x), len(y), len(take)
@@ -92,7 +86,7 @@ def _fill(x: Any, y: Any, take: Any, give: Any, sizes: Any, table: Any, log_prob
                     places[(i * (m + 1) + j) * moves + k] = p
                     before = alpha[(i - a) * (m + 1) + j - b]
                     if before > -np.inf and log_probs[p] > -np.inf:
-                        total = _log_add(total, before + log_probs[p])
+                        total = log_add(total, before + log_probs[p])
             alpha[i * (m + 1) + j] = total
     return alpha[n * (m + 1) + m]
 
@@ -130,7 +124,7 @@ def expected(
                         p, before = places[cell * moves + k], (i - a) * (m + 1) + j - b
                         if alpha[before] > -np.inf and log_probs[p] > -np.inf:
                             way = log_probs[p] + onward
-                            beta[before] = _log_add(beta[before], way)
+                            beta[before] = log_add(beta[before], way)
                             counts[p] += np.exp(alpha[before] + way - log_z)
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from catena.kernels.ngram_query import _step
+from catena.kernels.floats import log_add
+from catena.kernels.ngram_query import step
 from catena.kernels.ngram_types import DOUBLES, FLOATS, INTS, LONGS, float64, int64, when_needed
 
 
@@ -126,7 +127,7 @@ def _expanded(
                     if units[u, 0] < 0:  # a symbol that no unit reads: passed over at a price
                         after, weight = history, skip
                     else:
-                        after, log_prob = _step(histories, histories_f, slots_lm, slots_lm_f, history, units[u, 0], 0)
+                        after, log_prob = step(histories, histories_f, slots_lm, slots_lm_f, history, units[u, 0], 0)
                         weight = np.float64(log_prob)
                     new = score + weight
                     if not new > -np.inf or new < tops[i + a] - beam:
@@ -162,13 +163,6 @@ def _expanded(
 
 
 @njit(nogil=True)
-def _log_add(a: float, b: float) -> float:
-    if a < b:
-        a, b = b, a
-    return a if b == -np.inf else a + np.log1p(np.exp(b - a))
-
-
-@njit(nogil=True)
 def _ends(
     histories: Any, histories_f: Any, slots_lm: Any, slots_lm_f: Any, nodes: Any, n: Any, m: Any, end: Any
 ) -> Any:
@@ -176,7 +170,7 @@ def _ends(
     finals = np.full(len(nodes), -np.inf)
     for node in range(len(nodes)):
         if nodes[node, 0] == n and nodes[node, 1] == m:
-            _, log_prob = _step(histories, histories_f, slots_lm, slots_lm_f, nodes[node, 3], end, 0)
+            _, log_prob = step(histories, histories_f, slots_lm, slots_lm_f, nodes[node, 3], end, 0)
             finals[node] = log_prob
     return finals
 
@@ -237,7 +231,7 @@ def searched(
     for k in range(len(arcs) - 1, -1, -1):
         a, b = arcs[k, 0], arcs[k, 1]
         if sums[b] > -np.inf:
-            sums[a] = _log_add(sums[a], weights[k] + sums[b])
+            sums[a] = log_add(sums[a], weights[k] + sums[b])
             onward[a] = max(onward[a], weights[k] + onward[b])
     if onward[0] == -np.inf or wanted == 0:
         return 0, sums[0]

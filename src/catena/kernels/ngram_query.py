@@ -35,7 +35,7 @@ def _slot(histories: Any, slots: Any, s: Any, word: Any) -> Any:
 
 
 @njit(nogil=True, inline="always")
-def _step(histories: Any, histories_f: Any, slots: Any, slots_f: Any, s: Any, word: Any, flat: Any) -> Any:
+def step(histories: Any, histories_f: Any, slots: Any, slots_f: Any, s: Any, word: Any, flat: Any) -> Any:
     """The state after a word, and the log-probability of the word."""
     passed, failed = np.float32(0.0), False
     i = _slot(histories, slots, s, word)
@@ -56,7 +56,7 @@ def stepped(
 ) -> None:  # fmt: skip
     """One word for each state: the state after it, and its log-probability."""
     for row in range(len(states)):
-        after[row], log_probs[row] = _step(
+        after[row], log_probs[row] = step(
             histories, histories_f, slots, slots_f, np.int64(states[row]), np.int64(words[row]), flat
         )
 
@@ -70,7 +70,7 @@ def walked_plainly(
     for j in range(len(ends)):
         s = begin
         for i in range(low, ends[j]):
-            s, out[i] = _step(histories, histories_f, slots, slots_f, s, np.int64(ids[i]), flat)
+            s, out[i] = step(histories, histories_f, slots, slots_f, s, np.int64(ids[i]), flat)
         low = ends[j]
 
 

@@ -57,6 +57,26 @@ def _folded(x: Any, dim: int | None, n: int, axis: int = 0) -> Any:
     return x.flatten(axis, axis + 1)
 
 
+def like_scores(op: Any, n: int) -> None:
+    """Register the shapes of an operator of slopes: its results are like the ``n`` scores that follow the scale."""
+
+    @op.register_fake
+    def _(scale: Tensor, *inputs: Tensor) -> Any:
+        return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in inputs[:n])
+
+
+def keep_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """For :func:`differentiable`: what went in is kept for the derivative."""
+    ctx.save_for_backward(*inputs)
+
+
+def keep_all(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    """What went in, and all that came out beside the first result, which alone has a derivative."""
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(*inputs, *output[1:])
+
+
 def differentiable(op: Any, setup_context: Callable[..., None], backward: Callable[..., Any]) -> Callable[..., Any]:
     """Register an operator's derivative, and return the cheapest way to call it that is right where it is called.
 

@@ -17,9 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from catena.kernels.floats import LN2, LN2_HIGH, LN2_LOW, LOG2_E
 from catena.kernels.pcfg_loops import LEAST, close_spans, open_spans
 from catena.kernels.threads import in_row_blocks
-from catena.kernels.tree_numbers import LN2, LN2_HIGH, LN2_LOW, LOG2_E, NOWHERE
+from catena.kernels.tree_numbers import NOWHERE
 
 FLOOR = 1e-300
 """Weights of words below this, beside the greatest of the word, are taken as 0."""

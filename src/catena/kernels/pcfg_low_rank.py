@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
-from catena.kernels.pcfg import chart_shapes, grouped_again
+from catena.kernels.ops import differentiable, fold_vmap, keep_inputs, wants_gradient
+from catena.kernels.pcfg import chart_shapes, grouped_again, keep_chart
 from catena.kernels.pcfg_chart import Chart, Layout, Problem, Rules, levelled
 from catena.kernels.pcfg_logs import low_rank_log_rows
 from catena.kernels.pcfg_loops import merge_back, merge_spans
@@ -191,16 +191,6 @@ for _op in (_inside_op, _slopes_op):
 # --- derivatives --------------------------------------------------------------------------------------------
 
 
-def _keep_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _keep_chart(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(*inputs[:-1], *output[1:])
-
-
 def _back_inside(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
     if grad is None:
         return (None,) * 8
@@ -226,5 +216,5 @@ def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     return *found, *(None for _ in range(11 - len(found)))
 
 
-_inside = differentiable(_inside_op, _keep_chart, _back_inside)
-_slopes = differentiable(_slopes_op, _keep_inputs, _back_slopes)
+_inside = differentiable(_inside_op, keep_chart, _back_inside)
+_slopes = differentiable(_slopes_op, keep_inputs, _back_slopes)

@@ -14,12 +14,12 @@ from numba import njit
 from torch import Tensor
 
 from catena.kernels.compiled import compiled
+from catena.kernels.floats import LN2
 from catena.kernels.ops import draws, fold_vmap
 from catena.kernels.pcfg import DENSE
 from catena.kernels.pcfg_logs import dense_inside
 from catena.kernels.pcfg_solve import problem_of, solve_inside
 from catena.kernels.threads import in_row_blocks
-from catena.kernels.tree_numbers import LN2
 from catena.kernels.tree_search import clear
 
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, like_scores, wants_gradient
 from catena.kernels.semimarkov_loops import expected_neighbours, sum_rows
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import log_sum_exp
@@ -132,9 +132,7 @@ def _(segments: Tensor, *_: Tensor) -> Any:
     return segments.new_empty(b), chances, *inner, segments.new_empty(b, dtype=torch.float64)
 
 
-@_slopes_op.register_fake
-def _(scale: Tensor, *inputs: Tensor) -> Any:
-    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in inputs[:4])
+like_scores(_slopes_op, 4)
 
 
 for _op in (_one_way, _both_ways, _slopes_op):
@@ -142,16 +140,6 @@ for _op in (_one_way, _both_ways, _slopes_op):
 
 
 # --- derivatives ------------------------------------------------------------------------------------------------------
-
-
-def _keep_inputs(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _keep_all(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(*inputs, *output[1:])
 
 
 def _back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -176,6 +164,6 @@ def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     return *by_inputs, *(None for _ in range(5))
 
 
-_sum_one_way = differentiable(_one_way, _keep_inputs, _back_one_way)
-_sum_both_ways = differentiable(_both_ways, _keep_all, _back_both_ways)
-_slopes = differentiable(_slopes_op, _keep_inputs, _back_slopes)
+_sum_one_way = differentiable(_one_way, keep_inputs, _back_one_way)
+_sum_both_ways = differentiable(_both_ways, keep_all, _back_both_ways)
+_slopes = differentiable(_slopes_op, keep_inputs, _back_slopes)

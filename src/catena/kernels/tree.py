@@ -16,7 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import array_of, differentiable, first_result, fold_vmap, is_plain, wants_gradient
+from catena.kernels.ops import (
+    array_of,
+    differentiable,
+    first_result,
+    fold_vmap,
+    is_plain,
+    keep_all,
+    keep_inputs,
+    wants_gradient,
+)
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_loops import LANES, ROOM, share_rows, sum_rows
 from catena.numerics import NEVER, log_sum_exp
@@ -125,16 +134,6 @@ for _op in (_one_way_op, _both_ways_op, _slopes_op):
 # --- derivatives --------------------------------------------------------------------------------------------
 
 
-def _keep_inputs(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _keep_all(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(*inputs, output[1])
-
-
 def _back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
     scores, lengths = ctx.saved_tensors
     return _slopes(grad, scores, lengths, _sum_both_ways(scores, lengths)[1]), None
@@ -153,7 +152,7 @@ def _back_slopes(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return *torch.func.vjp(slopes, scale, scores)[1](grad), None, None
 
 
-_one_way = differentiable(_one_way_op, _keep_inputs, _back_one_way)
-_sum_both_ways = differentiable(_both_ways_op, _keep_all, _back_both_ways)
-_slopes = differentiable(_slopes_op, _keep_inputs, _back_slopes)
+_one_way = differentiable(_one_way_op, keep_inputs, _back_one_way)
+_sum_both_ways = differentiable(_both_ways_op, keep_all, _back_both_ways)
+_slopes = differentiable(_slopes_op, keep_inputs, _back_slopes)
 _sum_alone = first_result(_both_ways_op, _back_both_ways)

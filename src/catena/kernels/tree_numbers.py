@@ -10,33 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
+
+from catena.kernels.floats import BIAS, BITS, FRACTION, LN2, LN2_HIGH, LN2_LOW, LOG2_E, bits_of, float64_of
 
 NOWHERE = -(1 << 50)
 """The exponent of zero: below all others, and two of them can be added."""
-
-LN2 = 0.6931471805599453
-LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-LOG2_E = 1.4426950408889634
-BIAS, BITS = 1023, 52
-FRACTION = (1 << BITS) - 1
-
-
-def _same_bits(to: Any, of: Any) -> Any:
-    """A function for compiled loops that reads the bits of one type as another."""
-
-    def rule(_: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.bitcast(arguments[0], context.get_value_type(to))
-
-        return to(of), generate
-
-    return intrinsic(rule)
-
-
-_float_of = _same_bits(types.float64, types.int64)
-_bits_of = _same_bits(types.int64, types.float64)
 
 
 @njit(nogil=True)
@@ -44,20 +23,20 @@ def power_of_two(e: Any) -> Any:
     """2^e for e ≤ 1023; 0 where it would be a denormal number."""
     biased = e + BIAS
     biased = biased if biased > 0 else 0
-    return _float_of(np.int64(biased) << BITS)
+    return float64_of(np.int64(biased) << BITS)
 
 
 @njit(nogil=True)
 def mantissa(x: Any) -> Any:
     """The ``m`` of a positive normal float; 0 for 0."""
-    inside = _float_of((_bits_of(x) & FRACTION) | ((BIAS - 1) << BITS))
+    inside = float64_of((bits_of(x) & FRACTION) | ((BIAS - 1) << BITS))
     return inside if x > 0 else 0.0
 
 
 @njit(nogil=True)
 def exponent(x: Any, more: Any) -> Any:
     """The ``e`` of a positive normal float times 2^more; NOWHERE for 0."""
-    found = (_bits_of(x) >> BITS) - (BIAS - 1) + more
+    found = (bits_of(x) >> BITS) - (BIAS - 1) + more
     return found if x > 0 else NOWHERE
 
 
@@ -73,4 +52,5 @@ def powers_of_two(x: Any, rest: Any) -> None:
 
 @njit(nogil=True)
 def to_log(m: float, e: int) -> float:
+    """The natural logarithm of m × 2^e."""
     return np.log(m) + e * LN2 if m > 0 else -np.inf

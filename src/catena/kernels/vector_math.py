@@ -8,44 +8,21 @@ and nan stays nan.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
-LOG2_E = 1 / math.log(2)
+from catena.kernels.floats import EXP_TERMS, LN2, LN2_HIGH, LN2_LOW, LOG2_E, float32_of, float64_of
+
 # ln 2 in two parts; the first has so few bits that n times it is exact.
-LN2_HIGH_32, LN2_LOW_32 = np.float32(0.693359375), np.float32(math.log(2) - 0.693359375)
-LN2_HIGH_64, LN2_LOW_64 = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+LN2_HIGH_32, LN2_LOW_32 = np.float32(0.693359375), np.float32(LN2 - 0.693359375)
 LEAST_32, LEAST_64 = np.float32(-87.0), -708.0
 """Below these the result is taken as 0; it would be a denormal number soon after."""
 
-TERMS_32 = S2, S3, S4, S5, S6, S7 = tuple(np.float32(1 / math.factorial(n)) for n in range(2, 8))
-D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13 = (1 / math.factorial(n) for n in range(2, 14))
-
-
-@intrinsic
-def _float32_of(_: Any, bits: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.FloatType())
-
-    return types.float32(types.int32), generate
-
-
-@intrinsic
-def _float64_of(_: Any, bits: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
-
-
-# A decorated intrinsic takes one argument less than its definition, which a type checker cannot know.
-_bits32: Any = _float32_of
-_bits64: Any = _float64_of
+TERMS_32 = S2, S3, S4, S5, S6, S7 = tuple(np.float32(term) for term in EXP_TERMS[:6])
+D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13 = EXP_TERMS
 
 
 def exp_less(x: Any, shift: Any, result: Any) -> None:
@@ -61,7 +38,7 @@ def _exp_less_32(x: Any, shift: Any, result: Any) -> None:
         r = (y - n * LN2_HIGH_32) - n * LN2_LOW_32
         p = ((((S7 * r + S6) * r + S5) * r + S4) * r + S3) * r + S2
         p = (p * r + np.float32(1)) * r + np.float32(1)
-        power = _bits32(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
+        power = float32_of(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
         result[i] = p * power if given > LEAST_32 else (np.float32(0) if given <= LEAST_32 else given)
 
 
@@ -70,11 +47,11 @@ def _exp_less_64(x: Any, shift: Any, result: Any) -> None:
         given = x[i] - shift
         y = given if given > LEAST_64 else LEAST_64
         n = np.floor(y * LOG2_E + 0.5)
-        r = (y - n * LN2_HIGH_64) - n * LN2_LOW_64
+        r = (y - n * LN2_HIGH) - n * LN2_LOW
         p = ((((D13 * r + D12) * r + D11) * r + D10) * r + D9) * r + D8
         p = (((((p * r + D7) * r + D6) * r + D5) * r + D4) * r + D3) * r + D2
         p = (p * r + 1.0) * r + 1.0
-        power = _bits64((np.int64(n) + np.int64(1023)) << np.int64(52))
+        power = float64_of((np.int64(n) + np.int64(1023)) << np.int64(52))
         result[i] = p * power if given > LEAST_64 else (0.0 if given <= LEAST_64 else given)
 
 

@@ -14,16 +14,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from catena.kernels.floats import LN2, LN2_HIGH, LN2_LOW, LOG2_E
+
 LEAST_POWER = -1074
 POWERS = np.ldexp(1.0, np.arange(LEAST_POWER, 1))
 """2ᵏ at place k - LEAST_POWER."""
 NOTHING = -(2**40)
 """The exponent of zero: so low that zero is the least of all numbers, and stays it in any product."""
-
-LOG2_E = 1 / math.log(2)
-LN2 = math.log(2)
-# ln 2 in two parts; the first has so few bits that e times it is exact.
-LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
 
 @njit(nogil=True)

@@ -19,7 +19,8 @@ import numpy as np
 from numba import boolean, float32, float64, int32, int64, njit, types, uint8
 
 from catena.kernels.compiled import SUMS, inlined
-from catena.kernels.vector_math import LN2_HIGH_32, LN2_LOW_32, LOG2_E, S2, S3, S4, S5, S6, S7, _bits32
+from catena.kernels.floats import LOG2_E, float32_of
+from catena.kernels.vector_math import LN2_HIGH_32, LN2_LOW_32, S2, S3, S4, S5, S6, S7
 
 ROWS = types.Array(float32, 2, "C")
 FLOATS = types.Array(float32, 1, "C")
@@ -166,7 +167,7 @@ def _chances(scores: Any, n: int, lr: Any, chances: Any) -> None:
         r = (x - z * LN2_HIGH_32) - z * LN2_LOW_32
         p = ((((S7 * r + S6) * r + S5) * r + S4) * r + S3) * r + S2
         p = (p * r + F1) * r + F1
-        e = p * _bits32(np.int32((np.int32(z) + np.int32(127)) << np.int32(23)))
+        e = p * float32_of(np.int32((np.int32(z) + np.int32(127)) << np.int32(23)))
         chance = F1 / (F1 + e)
         chances[m] = chance
         scores[m] = lr * (e * chance)  # 1 - chance, exact where chance is nearly 1
