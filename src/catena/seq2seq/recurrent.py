@@ -113,10 +113,12 @@ class RecurrentEncoderDecoder(VectorDecoder):
         with torch.no_grad():
             memory = self.encode(source)
             keys = self._keys(memory)
+        output = self.output  # as it is now: it may be restricted to few ids while the stepper is made
+        predict = self._predict if self._apart else lambda vectors, _: output.log_probs(vectors)
         return (RecurrentStepper if keys is None else AttentiveRecurrentStepper)(
             self.decoder,
             self.target,
-            self._predict,
+            predict,
             self._first(memory),
             v=self.v,
             begin=self.begin,

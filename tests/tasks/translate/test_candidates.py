@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
+from catena.data.vocabulary import UNK
 from catena.decoding.table import TableStepper
 from catena.errors import CheckpointError
+from catena.numerics import NEVER
 from catena.outputs.softmax import Softmax
-from catena.tasks.translate.among import Among, Candidates, Spread
+from catena.seq2seq.build import build_encoder_decoder
+from catena.tasks.application import Asking
+from catena.tasks.translate.among import Among, Candidates, Spread, choosing_among
 from catena.tasks.translate.dataset import prepare
 from catena.tasks.translate.lexicon import learn_candidates, load_candidates, save_candidates, word_table
-from tests.tasks.translate.toy import toy_config, write_files
+from catena.tasks.translate.predictor import TranslatePredictor
+from catena.tasks.translate.search import Member
+from tests.tasks.translate.toy import TRANSFORMER, toy_config, write_files
 
 
 def test_words_that_stand_together_are_found(tmp_path: Path) -> None:
@@ -79,3 +89,80 @@ def test_every_row_keeps_to_the_candidates_of_its_source() -> None:
     p = among.log_probs(state).exp()
     one, two, both = [0.8, 0, 0, 0.2], [0, 0.5, 1 / 3, 1 / 6], [0.4, 0.3, 0.2, 0.1]
     assert torch.allclose(p, torch.tensor([both, one, one, two, one, two, both], dtype=p.dtype))
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "recurrent": {"kind": "recurrent", "cell": "gru", "d": 6, "d_embedding": 6},
+    "marginal": {"kind": "recurrent", "d": 6, "d_embedding": 6, "attention_kind": "marginal", "input_feeding": False},
+    "transformer": TRANSFORMER,
+    "convolutional": {
+        "kind": "convolutional", "d": 6, "d_embedding": 6, "n_encoder_layers": 1, "n_decoder_layers": 1,
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], TranslatePredictor]:
+    """Two models of a kind that know nothing and write together, each source with candidates of its own."""
+    files = write_files(tmp_path_factory.mktemp("data"))
+    dataset = prepare(toy_config(files))
+    encoding = dataset.pairs.encoding
+
+    def make(kind: str) -> TranslatePredictor:
+        config, members = toy_config(files, KINDS[kind]), []
+        for seed in (0, 1):
+            torch.manual_seed(seed)
+            model = build_encoder_decoder(config.model, encoding.sides(dataset.counts)).eval()
+            for weights in model.parameters():
+                weights.data.normal_(std=0.3)
+            members.append(Member(model, encoding))
+        n, v = len(encoding.source.vocabulary), len(encoding.target.vocabulary)
+        table = np.random.default_rng(0).integers(4, v, (n, 2))
+        return TranslatePredictor(config, members, Candidates(np.array([UNK, encoding.end]), table, v))
+
+    return make
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_models_that_write_together_share_out_each_what_other_words_had(
+    kind: str, made: Callable[[str], TranslatePredictor]
+) -> None:
+    both = made(kind)
+    texts = ["The dog sees a man today.", "A bird", "the cat hears the child in the garden."]
+    asking = Asking(nbest=2, beam_size=3, max_length=5, scores=True)
+    for text, together in zip(texts, both.predict(texts, asking), strict=True):
+        alone = both.predict([text], asking)[0]
+        assert [one.text for one in together.translations] == [one.text for one in alone.translations]
+        assert both.searcher.candidates is not None
+        coded = both.members[0].code(text)
+        gone = ~both.searcher.candidates.allowed([coded.ids])[0]
+        for one in together.translations:
+            ids = [*both.encoding.target.vocabulary.ids(one.tokens), both.encoding.end][: len(one.log_probs or ())]
+            assert one.log_probs == pytest.approx(by_hand(both, text, gone, ids), abs=1e-4)
+
+
+def by_hand(both: TranslatePredictor, text: str, gone: Tensor, ids: list[int]) -> list[float]:
+    """Every model alone and over all words: what is no candidate is taken away, then means, then what is unknown."""
+    found = []
+    steppers = [member.model.stepper(member.batch([member.code(text)])) for member in both.members]
+    states = [stepper.start(1) for stepper in steppers]
+    for id in ids:
+        p = [stepper.log_probs(state)[0].double().exp() for stepper, state in zip(steppers, states, strict=True)]
+        p = [each.masked_fill(gone, 0.0) for each in p]
+        mean = sum((each / each.sum() for each in p), torch.zeros_like(p[0])) / len(p)
+        found.append(math.log(mean[id] / (1 - mean[UNK])))
+        states = [stepper.advance(state, torch.tensor([id])) for stepper, state in zip(steppers, states, strict=True)]
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_scores_of_candidates_alone_are_computed(kind: str, made: Callable[[str], TranslatePredictor]) -> None:
+    member = made(kind).members[0]
+    ids = torch.tensor([1, 3, 5, 8])
+    with choosing_among(member.model, ids):
+        stepper = member.model.stepper(member.batch([member.code("The dog")]))
+    # Summed over positions, a part of the words would have another share at each of them: all are computed.
+    possible = (stepper.log_probs(stepper.start(1))[0] > NEVER).nonzero()[:, 0].tolist()
+    assert possible == ids.tolist() if kind != "marginal" else len(possible) > len(ids)
+    after = member.model.stepper(member.batch([member.code("The dog")]))
+    assert (after.log_probs(after.start(1))[0] > NEVER).sum() > len(ids)

@@ -21,6 +21,7 @@ from catena.errors import CheckpointError, ConfigError, DataError, FormatError
 from catena.randomness import Randomness
 from catena.tasks.application import Asking, Reading
 from catena.tasks.load import load
+from catena.tasks.translate.among import Candidates
 from catena.tasks.translate.application import TranslateApplication
 from catena.tasks.translate.auto import choose
 from catena.tasks.translate.predictor import GUESSED, TranslatePredictor
@@ -99,15 +100,19 @@ def test_every_kind_is_trained_loaded_and_asked(kind: str, files: Path, tmp_path
     assert model.describe(3)
 
 
-def test_a_score_is_the_sum_of_those_of_its_tokens(model: TranslatePredictor) -> None:
-    for answer in model.predict(TEXTS, Asking(nbest=3, scores=True)):
-        for one in answer.translations:
-            assert one.log_probs is not None
-            # The search shares out the probability of <unk>, which the model gives to it, among the other words.
-            assert math.fsum(one.log_probs) <= one.log_prob + 1e-4
-            assert math.fsum(one.log_probs) == pytest.approx(one.log_prob, abs=0.05)
-        scores = [one.score for one in answer.translations]
-        assert all(a >= b for a, b in pairwise(scores))
+def test_a_score_is_the_sum_of_those_of_its_tokens(model: TranslatePredictor, tmp_path: Path) -> None:
+    (tmp_path / "wishes").write_text("Garten\n\nheute\n", encoding="utf-8")
+    n, v = len(model.encoding.source.vocabulary), len(model.encoding.target.vocabulary)
+    few = Candidates(np.arange(1, v - 5), np.full((n, 1), v - 1), v)
+    for candidates in (None, few):
+        bound = TranslatePredictor(model.config, model.members, candidates)
+        for constraint in (None, tmp_path / "wishes"):
+            for answer in bound.predict(TEXTS, Asking(nbest=3, scores=True, constraint=constraint)):
+                for one in answer.translations:
+                    assert one.log_probs is not None
+                    assert math.fsum(one.log_probs) == pytest.approx(one.log_prob, abs=1e-4)
+                scores = [one.score for one in answer.translations]
+                assert all(a >= b for a, b in pairwise(scores))
 
 
 def test_what_is_translated_together_changes_nothing(model: TranslatePredictor) -> None:
@@ -394,7 +399,8 @@ def test_candidates_are_saved_and_kept_to(model: TranslatePredictor, files: Path
 def test_runs_write_together(run: Path, model: TranslatePredictor, files: Path, tmp_path: Path) -> None:
     other = train(toy_config(files, TRANSFORMER, seed=5), tmp_path / "other")
     both = model.together([other])
-    answer = both.predict(TEXTS[:1], Asking(scores=True, nbest=2))[0]
+    keeping = both.config.model_copy(update={"writing": both.config.writing.model_copy(update={"unknown": "keep"})})
+    answer = TranslatePredictor(keeping, both.members).predict(TEXTS[:1], Asking(scores=True, nbest=2))[0]
     one = answer.translations[0]
     assert one.log_probs is not None
     ids = torch.tensor([[*both.encoding.target.vocabulary.ids(one.tokens), both.encoding.end]])
@@ -531,6 +537,41 @@ def test_csv_and_headers_are_read_by_name_or_flag(model: TranslatePredictor, fil
     for name in ("dev.en", "dev.tsv", "alone.csv"):
         assert model.about_inputs(files / name) == []
     assert model.about_inputs(files / "t.tsv", Reading(format="text")) == []
+
+
+def test_columns_are_those_that_are_asked_for_or_those_of_training(model: TranslatePredictor, files: Path) -> None:
+    pairs = sentences()[:9]
+    wide = "".join(f"{i}\t{x}\tok\t{y}\n" for i, (x, y) in enumerate(pairs))
+    (files / "wide.tsv").write_text("no\tleft\tnote\tright\n" + wide, encoding="utf-8")
+    (files / "objects").write_text("".join(json.dumps({"left": x, "right": y}) + "\n" for x, y in pairs))
+    (files / "left.jsonl").write_text("".join(json.dumps({"left": x}) + "\n" for x, _ in pairs))
+    asked = Reading(source_column="left", target_column="right")
+    for name in ("wide.tsv", "objects"):
+        with pytest.raises(FormatError, match=r"which two are the pairs.*--source-column"):
+            list(model.read_inputs(files / name))
+        assert [*model.read_inputs(files / name, asked)] == [x for x, _ in pairs]
+        assert [*model.read_inputs(files / name, Reading(source_column="left"))] == [x for x, _ in pairs]
+        assert model.pairs(files / name, asked).targets == [y for _, y in pairs]
+        for half in (Reading(source_column="left"), Reading(target_column="right")):
+            with pytest.raises(DataError, match="--source-column and --target-column belong together"):
+                model.pairs(files / name, half)
+    trained = {"source_column": "left", "target_column": "right", "format": "tsv"}
+
+    def like(**more: Any) -> TranslatePredictor:
+        data = model.config.data.model_copy(update={**trained, **more})
+        return TranslatePredictor(model.config.model_copy(update={"data": data}), model.members)
+
+    assert (
+        like().about_inputs(files / "wide.tsv")[0].endswith("wide.tsv:1 names the columns (left, right) and is no pair")
+    )
+    assert [*like().read_inputs(files / "wide.tsv")] == [x for x, _ in pairs]
+    assert [*like().read_inputs(files / "left.jsonl")] == [x for x, _ in pairs]
+    assert [*like(swap=True).read_inputs(files / "wide.tsv")] == [y for _, y in pairs]
+    assert like(swap=True).pairs(files / "wide.tsv").targets == [x for x, _ in pairs]
+    sources = [x for x, _ in sentences()]
+    for name, found in (("all.tsv", sources), ("dev.en", sources[195:])):
+        assert [*like().read_inputs(files / name)] == found, "files without these columns are read as ever"
+    assert like().pairs(files / "all.tsv").sources == sources
 
 
 def test_csv_with_loose_commas_is_answered_with_both_cures(model: TranslatePredictor, files: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from catena.data.batches import pad
@@ -142,7 +143,7 @@ class Searcher:
     def _find(
         self, sources: Sequence[Sequence[Coded]], how: SearchLimits, wishes: Wishes, generator: torch.Generator
     ) -> Found:
-        stepper = prepared(how, self._stepper(sources, wishes))
+        stepper = prepared(how, self._stepper(sources, bool(wishes)))
         state = stepper.start(len(sources))
         if wishes:
             if stepper.v != len(self.encoding.target.vocabulary):
@@ -153,8 +154,13 @@ class Searcher:
             return search(how, constrained, constrained.after(state, len(sources)), generator)
         return search(how, stepper, state, generator)
 
-    def _stepper(self, sources: Sequence[Sequence[Coded]], wishes: Wishes) -> Stepper[Any]:
-        few = None if wishes else self.candidates
+    @property
+    def _avoids_unknown(self) -> bool:
+        return self.settings.unknown == "avoid" and not self.encoding.target.tokeniser.symbols
+
+    def _stepper(self, sources: Sequence[Sequence[Coded]], bound: bool) -> Stepper[Any]:
+        """What is searched; ``bound`` by wishes, it chooses among all tokens."""
+        few = None if bound else self.candidates
         allowed = None if few is None else few.allowed([coded[0].ids for coded in sources])
         steppers: list[Stepper[Any]] = []
         for k, member in enumerate(self.members):
@@ -162,42 +168,59 @@ class Searcher:
                 if allowed is not None:
                     ids = allowed.any(dim=0).nonzero()[:, 0].to(member.model.device)
                     stack.enter_context(choosing_among(member.model, ids))
-                steppers.append(member.model.stepper(member.batch([coded[k] for coded in sources])))
+                stepper = member.model.stepper(member.batch([coded[k] for coded in sources]))
+            # Each by itself: probabilities that models share out among the candidates of all sources have no mean.
+            steppers.append(stepper if allowed is None else Among(stepper, allowed.to(member.model.device)))
         stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
-        if allowed is not None:
-            stepper = Among(stepper, allowed.to(self.members[0].model.device))
-        if self.settings.unknown == "avoid" and not self.encoding.target.tokeniser.symbols:
-            stepper = Without(stepper, [UNK])
-        return stepper
+        return Without(stepper, [UNK]) if self._avoids_unknown else stepper
 
     # --- looking at what was found ------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def look(self, sources: Sequence[Sequence[Coded]], found: Sequence[Hypothesis], attention: bool) -> list[Looked]:
+    def look(
+        self,
+        sources: Sequence[Sequence[Coded]],
+        found: Sequence[Hypothesis],
+        wishes: Sequence[Wishes],
+        attention: bool,
+    ) -> list[Looked]:
         """The log-probabilities of the tokens of one hypothesis for each source, and where the first model looks."""
         looked: list[Looked] = [Looked((), ()) for _ in found]
         lengths = [len(coded[0]) + len(one.ids) for coded, one in zip(sources, found, strict=True)]
-        order = sorted(range(len(found)), key=lambda i: -lengths[i])
-        for low in range(0, len(order), 16):
-            rows = order[low : low + 16]
-            seen = self._look([sources[r] for r in rows], [found[r] for r in rows], attention)
-            for row, one in zip(rows, seen, strict=True):
-                looked[row] = one
+        for bound in (False, True):
+            rows = [row for row, wish in enumerate(wishes) if bool(wish) == bound]
+            rows.sort(key=lambda row: -lengths[row])
+            for low in range(0, len(rows), 16):
+                some = rows[low : low + 16]
+                seen = self._look([sources[row] for row in some], [found[row] for row in some], bound, attention)
+                for row, one in zip(some, seen, strict=True):
+                    looked[row] = one
         return looked
 
     def _look(
-        self, sources: Sequence[Sequence[Coded]], found: Sequence[Hypothesis], attention: bool
+        self, sources: Sequence[Sequence[Coded]], found: Sequence[Hypothesis], bound: bool, attention: bool
     ) -> Iterator[Looked]:
         ended = [np.array([*one.ids, self.encoding.end], np.int64) for one in found]
-        each: list[Tensor] = []
+        leading = self.members[0].model
+        targets, lengths = (x.to(leading.device) for x in pad(ended))
+        log_probs = self._log_probs(sources, targets, lengths, bound).double().cpu()
         layers: list[Tensor] = []
-        for k, member in enumerate(self.members):
-            source = member.batch([coded[k] for coded in sources])
-            targets, lengths = (x.to(member.model.device) for x in pad(ended))
-            each.append(member.model.token_log_probs(source, targets, lengths).double().cpu())
-            if attention and k == 0:
-                layers = [weights.float().cpu() for weights in member.model.attention(source, targets, lengths)]
-        log_probs = torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
+        if attention:
+            source = self.members[0].batch([coded[0] for coded in sources])
+            layers = [weights.float().cpu() for weights in leading.attention(source, targets, lengths)]
         for i, (ids, coded) in enumerate(zip(ended, sources, strict=True)):
             seen = tuple(weights[i, :, : len(ids), : len(coded[0])].numpy() for weights in layers)
             yield Looked(tuple(log_probs[i, : len(ids)].tolist()), seen)
+
+    def _log_probs(
+        self, sources: Sequence[Sequence[Coded]], targets: Tensor, lengths: Tensor, bound: bool
+    ) -> Float[Tensor, "b t"]:
+        """Of each token, as the search had it: what it could not write has left its probability to the others."""
+        if self._avoids_unknown or (self.candidates is not None and not bound):
+            return self._stepper(sources, bound).token_log_probs(targets, lengths)
+        each: list[Tensor] = []
+        for k, member in enumerate(self.members):
+            source = member.batch([coded[k] for coded in sources])
+            own = targets.to(member.model.device), lengths.to(member.model.device)
+            each.append(member.model.token_log_probs(source, *own).to(targets.device))
+        return torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
