@@ -17,9 +17,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.encoders.causal import CausalEncoder
 from catena.encoders.normalise import Norm
-from catena.encoders.tails import Tails, detach_tails, empty_tails, join_tails, read_on, select_tails
+from catena.encoders.tails import TailedEncoder, Tails, read_on
 
 
 class ConvolutionLayer(nn.Module):
@@ -61,7 +60,7 @@ class ConvolutionLayer(nn.Module):
         return self.activation(self.norm(features, features.new_ones(features.shape[:2], dtype=torch.bool)))
 
 
-class Convolution(CausalEncoder):
+class Convolution(TailedEncoder):
     """Convolution layers one on the other; ``residual`` adds a layer's input where the sizes agree."""
 
     def __init__(
@@ -82,10 +81,6 @@ class Convolution(CausalEncoder):
             x = above + x if self.residual and above.shape == x.shape else above
         return x
 
-    def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> Tails:
-        self.check_causal()
-        return empty_tails(self.tail_sizes, b, device, dtype)
-
     def continue_(self, x: Float[Tensor, "b t d_in"], state: Tails) -> tuple[Float[Tensor, "b t d_out"], Tails]:
         t, tails = x.shape[1], []
         for i, (layer, tail) in enumerate(zip(self.layers, state, strict=True)):
@@ -94,12 +89,3 @@ class Convolution(CausalEncoder):
             above = cast(ConvolutionLayer, layer).continued(joined, t)
             x = above + x if self.residual and above.shape == x.shape else above
         return x, tuple(tails)
-
-    def select(self, state: Tails, rows: Int[Tensor, " m"]) -> Tails:
-        return select_tails(state, rows)
-
-    def join(self, states: Sequence[Tails]) -> Tails:
-        return join_tails(states)
-
-    def detach(self, state: Tails) -> Tails:
-        return detach_tails(state)

@@ -12,15 +12,12 @@ step costs O(w d² + r_l d).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catena.encoders.causal import CausalEncoder
-from catena.encoders.tails import Tails, detach_tails, empty_tails, join_tails, read_on, select_tails
+from catena.encoders.tails import TailedEncoder, Tails, read_on
 
 
 class DilatedLayer(nn.Module):
@@ -42,7 +39,7 @@ class DilatedLayer(nn.Module):
         return here if self.onward is None else here + self.onward(z), self.skip(z)
 
 
-class Dilated(CausalEncoder):
+class Dilated(TailedEncoder):
     """Blocks of layers whose gaps are 1, 2, 4, …; vectors of another size than ``d`` are first mapped to it."""
 
     def __init__(
@@ -65,9 +62,6 @@ class Dilated(CausalEncoder):
     ) -> Float[Tensor, "b t d_out"]:
         return self.whole(x)
 
-    def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> Tails:
-        return empty_tails(self.tail_sizes, b, device, dtype)
-
     def continue_(self, x: Float[Tensor, "b t d_in"], state: Tails) -> tuple[Float[Tensor, "b t d_out"], Tails]:
         t = x.shape[1]
         tails, skips = [], []
@@ -78,12 +72,3 @@ class Dilated(CausalEncoder):
             x, skip = layer(joined, t)
             skips.append(skip)
         return self.leave(F.relu(torch.stack(skips).sum(0))), tuple(tails)
-
-    def select(self, state: Tails, rows: Int[Tensor, " m"]) -> Tails:
-        return select_tails(state, rows)
-
-    def join(self, states: Sequence[Tails]) -> Tails:
-        return join_tails(states)
-
-    def detach(self, state: Tails) -> Tails:
-        return detach_tails(state)

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from catena.encoders.causal import CausalEncoder
+
 Tails = tuple[Tensor, ...]
 """One ``b n d`` for each layer; zeros where the sequence had not begun."""
 
@@ -35,6 +37,21 @@ def join_tails(states: Sequence[Tails]) -> Tails:
     return tuple(torch.cat(tails) for tails in zip(*states, strict=True))
 
 
-def detach_tails(tails: Tails) -> Tails:
-    """The tails without their history, for truncated backpropagation."""
-    return tuple(tail.detach() for tail in tails)
+class TailedEncoder(CausalEncoder):
+    """A causal encoder that remembers tails and nothing else. A leaf gives their sizes and reads on."""
+
+    tail_sizes: Sequence[tuple[int, int]]
+    """The positions and the features of each layer's tail."""
+
+    def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> Tails:
+        self.check_causal()
+        return empty_tails(self.tail_sizes, b, device, dtype)
+
+    def select(self, state: Tails, rows: Int[Tensor, " m"]) -> Tails:
+        return select_tails(state, rows)
+
+    def join(self, states: Sequence[Tails]) -> Tails:
+        return join_tails(states)
+
+    def detach(self, state: Tails) -> Tails:
+        return tuple(tail.detach() for tail in state)

@@ -9,17 +9,14 @@ beginning of a sequence vectors are 0. Time O(n d_in d) for each position.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.encoders.causal import CausalEncoder
-from catena.encoders.tails import Tails, detach_tails, empty_tails, join_tails, read_on, select_tails
+from catena.encoders.tails import TailedEncoder, Tails, read_on
 
 
-class FeedForward(CausalEncoder):
+class FeedForward(TailedEncoder):
     """Reads each position with the ``context - 1`` before it.
 
     Args:
@@ -33,6 +30,7 @@ class FeedForward(CausalEncoder):
         super().__init__()
         self.d_in, self.context, self.direct = d_in, context, direct
         self.d_out = d + (context * d_in if direct else 0)
+        self.tail_sizes = [(context - 1, d_in)]
         self.hidden = nn.Linear(context * d_in, d)
         self.dropout = nn.Dropout(dropout)
 
@@ -41,20 +39,8 @@ class FeedForward(CausalEncoder):
     ) -> Float[Tensor, "b t d_out"]:
         return self.whole(x)
 
-    def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> Tails:
-        return empty_tails([(self.context - 1, self.d_in)], b, device, dtype)
-
     def continue_(self, x: Float[Tensor, "b t d_in"], state: Tails) -> tuple[Float[Tensor, "b t d_out"], Tails]:
         joined, tail = read_on(state[0], x)
         windows = joined.unfold(1, self.context, 1).transpose(2, 3).flatten(2)  # b t (context d_in), oldest first
         hidden = self.dropout(torch.tanh(self.hidden(windows)))
         return torch.cat((hidden, windows), dim=-1) if self.direct else hidden, (tail,)
-
-    def select(self, state: Tails, rows: Int[Tensor, " m"]) -> Tails:
-        return select_tails(state, rows)
-
-    def join(self, states: Sequence[Tails]) -> Tails:
-        return join_tails(states)
-
-    def detach(self, state: Tails) -> Tails:
-        return detach_tails(state)
