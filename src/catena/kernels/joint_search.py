@@ -52,6 +52,19 @@ def _grown(nodes: Any, n: int, size: int) -> Any:
 
 
 @njit(nogil=True)
+def _listed(first: int, nexts: Any, waiting: Any) -> Any:
+    """The nodes of a bucket, which hang together from its first on, in a table that grows as it must; their number."""
+    n, node = 0, first
+    while node >= 0:
+        if n == len(waiting):
+            waiting = _longer(waiting)
+        waiting[n] = node
+        n += 1
+        node = nexts[node]
+    return waiting, n
+
+
+@njit(nogil=True)
 def _floor(scores: Any, waiting: Any, n: int, beam: float, most: int) -> float:
     """The score that a node must have to be followed: within the beam, and among the ``most`` best."""
     best = -np.inf
@@ -101,13 +114,7 @@ def _expanded(
     waiting = np.empty(64, np.int64)
     for bucket in range((n + 1) * width):
         i, ins = bucket // width, bucket % width
-        count, node = 0, heads[bucket]
-        while node >= 0:
-            if count == len(waiting):
-                waiting = _longer(waiting)
-            waiting[count] = node
-            count += 1
-            node = nexts[node]
+        waiting, count = _listed(heads[bucket], nexts, waiting)
         least = max(_floor(scores, waiting, count, beam, most), tops[i] - beam)
         for w in range(count):
             node = waiting[w]
@@ -205,36 +212,41 @@ def _popped(heap_f: Any, heap: Any, size: int) -> int:
     return size
 
 
-@when_needed(
-    INTS, FLOATS, INTS, FLOATS, int64, int64, LONGS, INTS, LONGS, int64, INTS, int64, int64, float64, int64, float64,
-    int64, LONGS, LONGS, DOUBLES,
-)  # fmt: skip
-def searched(
-    histories: Any, histories_f: Any, slots_lm: Any, slots_lm_f: Any, begin: int, end: int, flat_units: Any,
-    written: Any, flat_candidates: Any, n: int, target: Any, given: int, insertions: int, beam: float, most: int,
-    skip: float, wanted: int, found: Any, lengths: Any, scores: Any,
-) -> tuple[int, float]:  # fmt: skip
-    """The ``wanted`` best strings of units that read a source of n symbols, and the log-sum of all in the lattice.
-
-    ``flat_units`` are rows (id in the n-gram model or -1, begin and end of what is written); ``flat_candidates`` rows
-    (place, symbols read, first and last unit). Units of path k are written to ``found``, one path after another,
-    ``lengths[k]`` of them. Returns the number of paths and the sum. A* with exact weights of what follows.
-    """
-    units, candidates = flat_units.reshape(-1, 3), flat_candidates.reshape(-1, 4)
-    nodes, arcs, weights, firsts, lasts = _expanded(
-        histories, histories_f, slots_lm, slots_lm_f, begin, units, written, candidates, n, target, given,
-        insertions, beam, most, skip,
-    )  # fmt: skip
-    m = len(target) if given else 0
-    finals = _ends(histories, histories_f, slots_lm, slots_lm_f, nodes, n, m, end)
-    sums, onward = finals.copy(), finals.copy()
+@njit(nogil=True)
+def _onward(arcs: Any, weights: Any, finals: Any) -> Any:
+    """The summed weight of all that follows each node, and that of the best."""
+    sums, best = finals.copy(), finals.copy()
     for k in range(len(arcs) - 1, -1, -1):
         a, b = arcs[k, 0], arcs[k, 1]
         if sums[b] > -np.inf:
             sums[a] = log_add(sums[a], weights[k] + sums[b])
-            onward[a] = max(onward[a], weights[k] + onward[b])
-    if onward[0] == -np.inf or wanted == 0:
-        return 0, sums[0]
+            best[a] = max(best[a], weights[k] + best[b])
+    return sums, best
+
+
+@njit(nogil=True)
+def _told(entries: Any, entry: int, arcs: Any, found: Any, at: int) -> int:
+    """Write the units of a path that has ended to ``found`` from ``at`` on; their number, or -1 where they have no
+    place."""
+    n, back = 0, entries[entry, 1]
+    while entries[back, 2] >= 0:
+        n += 1
+        back = entries[back, 1]
+    if at + n > len(found):
+        return -1
+    back = entries[entry, 1]
+    for k in range(n):
+        found[at + n - 1 - k] = arcs[entries[back, 2], 2]
+        back = entries[back, 1]
+    return n
+
+
+@njit(nogil=True)
+def _best_paths(
+    arcs: Any, weights: Any, firsts: Any, lasts: Any, finals: Any, onward: Any, wanted: int, found: Any, lengths: Any,
+    scores: Any,
+) -> int:  # fmt: skip
+    """A* with the exact weights of what follows each node; the number of paths."""
     # An entry of the search is a path from the beginning: (node, entry before, arc), and its weight so far. The
     # node is -1 where the path has ended.
     entries, so_far = np.empty((256, 3), np.int64), np.empty(256)
@@ -247,16 +259,9 @@ def searched(
         entry = heap[size]
         node = entries[entry, 0]
         if node < 0:
-            count, back = 0, entries[entry, 1]
-            while entries[back, 2] >= 0:
-                count += 1
-                back = entries[back, 1]
-            if at + count > len(found):
+            count = _told(entries, entry, arcs, found, at)
+            if count < 0:
                 break
-            back = entries[entry, 1]
-            for k in range(count):
-                found[at + count - 1 - k] = arcs[entries[back, 2], 2]
-                back = entries[back, 1]
             lengths[paths], scores[paths] = count, so_far[entry]
             at += count
             paths += 1
@@ -278,4 +283,32 @@ def searched(
                 so_far[n_entries] = so_far[entry] + weights[k]
                 size = _pushed(heap_f, heap, size, so_far[n_entries] + onward[to], n_entries)
                 n_entries += 1
-    return paths, sums[0]
+    return paths
+
+
+@when_needed(
+    INTS, FLOATS, INTS, FLOATS, int64, int64, LONGS, INTS, LONGS, int64, INTS, int64, int64, float64, int64, float64,
+    int64, LONGS, LONGS, DOUBLES,
+)  # fmt: skip
+def searched(
+    histories: Any, histories_f: Any, slots_lm: Any, slots_lm_f: Any, begin: int, end: int, flat_units: Any,
+    written: Any, flat_candidates: Any, n: int, target: Any, given: int, insertions: int, beam: float, most: int,
+    skip: float, wanted: int, found: Any, lengths: Any, scores: Any,
+) -> tuple[int, float]:  # fmt: skip
+    """The ``wanted`` best strings of units that read a source of n symbols, and the log-sum of all in the lattice.
+
+    ``flat_units`` are rows (id in the n-gram model or -1, begin and end of what is written); ``flat_candidates`` rows
+    (place, symbols read, first and last unit). Units of path k are written to ``found``, one path after another,
+    ``lengths[k]`` of them. Returns the number of paths and the sum.
+    """
+    units, candidates = flat_units.reshape(-1, 3), flat_candidates.reshape(-1, 4)
+    nodes, arcs, weights, firsts, lasts = _expanded(
+        histories, histories_f, slots_lm, slots_lm_f, begin, units, written, candidates, n, target, given,
+        insertions, beam, most, skip,
+    )  # fmt: skip
+    m = len(target) if given else 0
+    finals = _ends(histories, histories_f, slots_lm, slots_lm_f, nodes, n, m, end)
+    sums, onward = _onward(arcs, weights, finals)
+    if onward[0] == -np.inf or wanted == 0:
+        return 0, sums[0]
+    return _best_paths(arcs, weights, firsts, lasts, finals, onward, wanted, found, lengths, scores), sums[0]

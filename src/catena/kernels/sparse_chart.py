@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.kernels.compiled import called, compiled
+from catena.kernels.compiled import called, compiled, inlined
 
 
 @called()
@@ -38,6 +38,19 @@ def _bar(cell: Any, nothing: float, bar: int, allowed: Any) -> None:
         for a in range(cell.shape[0]):
             if not allowed[bar, a]:
                 cell[a] = nothing
+
+
+@inlined()
+def _levelled(cell: Any, base: float) -> float:
+    """Divide a cell by its largest number; what its scale is then, -inf where all are 0."""
+    most = 0.0
+    for a in range(cell.shape[0]):
+        most = max(most, cell[a])
+    if most == 0.0:
+        return -np.inf
+    for a in range(cell.shape[0]):
+        cell[a] /= most
+    return base + np.log(most)
 
 
 @compiled("3", "i1", "i1", "i1", "1", "i1", "i1", "1", "i2", "b2", "1", "f")
@@ -152,16 +165,31 @@ def fill_sums(
                 if below[b] > 0.0:
                     for r in range(chain_starts[b], chain_starts[b + 1]):
                         cell[aboves[r]] += below[b] * chain_weights[r]
-            most = 0.0
-            for a in range(c):
-                most = max(most, cell[a])
-            if most == 0.0:
-                scales[i, j] = -np.inf
-                continue
-            scales[i, j] = base + np.log(most)
-            for a in range(c):
-                cell[a] /= most
+            scales[i, j] = _levelled(cell, base)
             counts[i, j] = _listed(cell, 0.0, starts, present[i, j])
+
+
+@called()
+def _add_firsts(
+    cell: Any, parent: Any, sister: Any, factor: float, firsts: Any, starts: Any, seconds: Any, lefts: Any, weights: Any
+) -> None:
+    """Add to each symbol of a cell what is around it where it is the first of a pair, beside a sister."""
+    for b in firsts:
+        total = 0.0
+        for r in range(starts[b], starts[b + 1]):
+            total += parent[lefts[r]] * sister[seconds[r]] * weights[r]
+        cell[b] += total * factor
+
+
+@called()
+def _add_seconds(
+    cell: Any, parent: Any, sister: Any, factor: float, firsts: Any, starts: Any, seconds: Any, lefts: Any, weights: Any
+) -> None:
+    """The same where it is the second; ``firsts`` are the symbols of the sister."""
+    for b in firsts:
+        x = sister[b] * factor
+        for r in range(starts[b], starts[b + 1]):
+            cell[seconds[r]] += x * parent[lefts[r]] * weights[r]
 
 
 @compiled("3", "2", "3", "2", "i1", "i1", "i1", "1", "i1", "i1", "1", "i")
@@ -207,36 +235,18 @@ def fill_outside(
                 cell[top] = 1.0
             for k in range(j + 1, t + 1):
                 factor = np.exp(outside_scales[i, k] + inside_scales[j, k] - base)
-                if factor == 0.0:
-                    continue
-                parent, sister = outside[i, k], inside[j, k]
-                for n in range(counts[i, j]):
-                    b = present[i, j, n]
-                    total = 0.0
-                    for r in range(starts[b], starts[b + 1]):
-                        total += parent[lefts[r]] * sister[seconds[r]] * weights[r]
-                    cell[b] += total * factor
+                if factor != 0.0:
+                    firsts = present[i, j, : counts[i, j]]
+                    _add_firsts(cell, outside[i, k], inside[j, k], factor, firsts, starts, seconds, lefts, weights)
             for h in range(i):
                 factor = np.exp(outside_scales[h, j] + inside_scales[h, i] - base)
-                if factor == 0.0:
-                    continue
-                parent, sister = outside[h, j], inside[h, i]
-                for n in range(counts[h, i]):
-                    b = present[h, i, n]
-                    x = sister[b] * factor
-                    for r in range(starts[b], starts[b + 1]):
-                        cell[seconds[r]] += x * parent[lefts[r]] * weights[r]
+                if factor != 0.0:
+                    firsts = present[h, i, : counts[h, i]]
+                    _add_seconds(cell, outside[h, j], inside[h, i], factor, firsts, starts, seconds, lefts, weights)
             above[:] = cell
-            most = 0.0
             for a in range(c):
                 total = above[a]
                 for r in range(chain_starts[a], chain_starts[a + 1]):
                     total += above[aboves[r]] * chain_weights[r]
                 cell[a] = total if mine[a] > 0.0 else 0.0
-                most = max(most, cell[a])
-            if most == 0.0:
-                outside_scales[i, j] = -np.inf
-                continue
-            outside_scales[i, j] = base + np.log(most)
-            for a in range(c):
-                cell[a] /= most
+            outside_scales[i, j] = _levelled(cell, base)
