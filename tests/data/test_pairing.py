@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catena.data.pairing import are_sentences, likely_break, names_columns, part_header, sources_of_lines
+from catena.data.pairing import are_sentences, likely_break, names_columns, part_header, sides_of, sources_of_lines
 
 
 @pytest.mark.parametrize("extra", [1, 3])
@@ -61,7 +61,9 @@ def test_names_that_are_never_a_pair_name_the_columns_whatever_stands_below(name
     assert names_columns(names.split("\t"))
     for below in (SENTENCES, WORDS, []):
         assert header_of(names, *below) == names
-        assert [*sources_of_lines([names, *below])] == [line.split("\t")[0] for line in below]
+        side = names.startswith("TGT")
+        assert [*sources_of_lines([names, *below])] == [line.split("\t")[side] for line in below]
+        assert [*sources_of_lines([names, *below], swap=True)] == [line.split("\t")[1 - side] for line in below]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,8 @@ def test_names_that_may_be_words_name_the_columns_of_sentences_alone(names: str)
     assert header_of(names, *SENTENCES * 3, "we\twir") is None, "there are bare words among the sentences"
     assert header_of(names, *SENTENCES * 3, names) is None, "it comes up again"
     assert header_of(names) is None
-    assert next(sources_of_lines([names, *SENTENCES], swap=True)) == "Ein Mann schläft."
+    side = names != "Answer\tQuestion"
+    assert next(sources_of_lines([names, *SENTENCES], swap=True)) == SENTENCES[0].split("\t")[side]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +90,19 @@ def test_names_that_may_be_words_name_the_columns_of_sentences_alone(names: str)
 def test_a_first_pair_is_kept(pair: str) -> None:
     assert header_of(pair, *SENTENCES) is None
     assert next(sources_of_lines([pair, *SENTENCES])) == pair.split("\t")[0]
+
+
+@pytest.mark.parametrize(
+    ("names", "sides"),
+    [
+        ("source target", (0, 1)), ("target x SOURCE", (2, 0)), ("de en", (0, 1)), ("id en de", (1, 2)),
+        ("id en x", None), ("id en", (0, 1)), ("x German English", (1, 2)), ("en de fr", None), ("English en de", None),
+        ("x answer y question", (3, 1)), ("instruction input output", (0, 2)), ("highlights id article", (2, 0)),
+        ("a b", None), ("text x", None), ("", None),
+    ],
+)  # fmt: skip
+def test_names_tell_where_sources_and_targets_stand(names: str, sides: tuple[int, int] | None) -> None:
+    assert sides_of(names.split(" ")) == sides
 
 
 def test_nothing_has_no_header() -> None:

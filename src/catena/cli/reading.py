@@ -26,12 +26,17 @@ class ReadingFlags:
     """Column or key that holds the text, in files that name their columns."""
     label_column: Annotated[str | None, arg("NAME")] = None
     """Column or key that holds the label."""
+    source_column: Annotated[str | None, arg("NAME")] = None
+    """Column or key that holds the source, for models of pairs: its name, or its number from 1."""
+    target_column: Annotated[str | None, arg("NAME")] = None
+    """Column or key that holds the target."""
 
     def reading(self) -> Reading:
         from catena.tasks.application import Reading
 
         named = None if self.input_format == "auto" else self.input_format
-        return Reading(named, self.encoding, self.text_column, self.label_column)
+        columns = self.text_column, self.label_column, self.source_column, self.target_column
+        return Reading(named, self.encoding, *columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +52,7 @@ class AnswerFlags(ReadingFlags):
 
 def check_columns(model: Predictor, reading: Reading) -> Reading:
     """Refuse the name of a column where the files of a task have no such one."""
-    for name in ("text_column", "label_column"):
+    for name in ("text_column", "label_column", "source_column", "target_column"):
         value = getattr(reading, name)
         if value is not None and name not in model.reads_columns:
             flag = f"--{name.replace('_', '-')}"

@@ -25,8 +25,8 @@ T = TypeVar("T")
 SENTENCE = 3.0
 """Words of a text, on average, from which on pairs are sentences rather than words."""
 HEADERS = (
-    ("source", "target"), ("src", "tgt"), ("src", "trg"), ("input", "output"), ("text", "summary"),
-    ("word", "pronunciation"),
+    ("source", "target"), ("src", "tgt"), ("src", "trg"), ("instruction", "output"), ("input", "output"),
+    ("text", "summary"), ("word", "pronunciation"),
 )  # fmt: skip
 """Names of columns that a first line may hold in place of a pair; either side may come first."""
 SIDES = (
@@ -41,6 +41,8 @@ SIDES = (
 """Words that name columns, and may be a pair as well: any of the first with any of the second, either side first."""
 FILLERS = frozenset({"text", "texts", "sentence", "sentences", "language", "lang"})
 """Words that a name may have beside the one that tells: source text, en_sentence."""
+NUMBERS = frozenset({"id", "no"})
+"""Names of columns that are codes of languages as well."""
 SAMPLE = 500
 """Lines that are looked at."""
 _NO_BLANKS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
@@ -64,6 +66,26 @@ def may_name_columns(fields: Sequence[str]) -> bool:
     if _are_two([language_by_code(name) or language_by_name(name) for name in names]):
         return True
     return any(names[i] in first and names[1 - i] in second for first, second in SIDES for i in (0, 1))
+
+
+def sides_of(names: Sequence[str]) -> tuple[int, int] | None:
+    """Where sources and targets stand among the names of columns: source and target, two languages in their order, or
+    question and answer and the like; None where the names do not tell."""
+    told = _names(names)
+    for source, target in HEADERS:
+        if source in told and target in told:
+            return told.index(source), told.index(target)
+    for language in (language_by_name, lambda name: language_by_code(name) or language_by_name(name)):
+        found = [(i, known) for i, name in enumerate(told) if (known := language(name)) is not None]
+        if len(told) > 2:  # a number in front, not Indonesian or Norwegian
+            found = [(i, known) for i, known in found if told[i] not in NUMBERS]
+        if _are_two([known for _, known in found]):
+            return found[0][0], found[1][0]
+    for first, second in SIDES:
+        both = [next((told.index(name) for name in side if name in told), None) for side in (first, second)]
+        if both[0] is not None and both[1] is not None and both[0] != both[1]:
+            return both[0], both[1]
+    return None
 
 
 def part_header(items: Iterable[T], fields_of: Callable[[T], Sequence[str]]) -> tuple[T | None, Iterator[T]]:
@@ -115,8 +137,9 @@ def _are_two(languages: Sequence[str | None]) -> bool:
 def sources_of_lines(lines: Iterable[str], swap: bool = False) -> Iterator[str]:
     """The sources of lines: each line, or of one with a tab what stands before it, behind it if columns are swapped. A
     first line that names the columns is none."""
-    _, rows = part_header((line.split("\t") for line in lines), list)
-    yield from (fields[-1 if swap else 0] for fields in rows)
+    header, rows = part_header((line.split("\t") for line in lines), list)
+    left, right = (header and sides_of(header)) or (0, -1)
+    yield from (fields[(right if swap else left) if len(fields) > 1 else 0] for fields in rows)
 
 
 def are_sentences(path: Path, encoding: str | None = None) -> bool:

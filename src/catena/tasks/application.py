@@ -61,6 +61,8 @@ class Reading:
     encoding: str | None = None
     text_column: str | None = None
     label_column: str | None = None
+    source_column: str | None = None
+    target_column: str | None = None
     target: Path | None = None
     """The file of the right answers, line by line, where they are not in the same file."""
 

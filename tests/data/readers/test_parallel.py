@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from catena.data.examples import ParallelText, Place
 from catena.data.readers import parallel
-from catena.data.readers.parallel import columns_of_csv, read_csv
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with, texts
 
@@ -61,39 +59,3 @@ def test_the_place_where_files_come_apart_is_named(tmp_path: Path) -> None:
         list(parallel.read(source, target))
     with pytest.raises(FormatError, match=r"line 41 is too much in .*a\.en"):
         list(parallel.read(target, source))
-
-
-@pytest.mark.parametrize("delimiter", [",", ";"])
-def test_csv_is_read_with_its_quotes(delimiter: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    rows = [("Yes, please.", "Ja; bitte."), ('He said "no".', "Er, er sagte\n„nein“."), ("", ""), ("a", ""), ("b", "c")]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, delimiter=delimiter).writerows(rows)
-    found = [*read_csv(path)]
-    texts = [(pair.source, pair.target) for pair in found]
-    assert texts == [(a, " ".join(b.split())) for a, b in rows], "a text is one line"
-    assert [pair.place.line for pair in found] == [1, 2, 4, 5, 6]
-    assert columns_of_csv(path) == 2
-
-
-def test_csv_of_sources_alone_has_one_column(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text('"Yes, please."\n\nNo.\n', encoding="utf-8")
-    assert columns_of_csv(path) == 1
-    found = [(pair.source, pair.target) for pair in read_csv(path, columns=1)]
-    assert found == [("Yes, please.", ""), ("", ""), ("No.", "")]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a,b\nYes, please.,Ja.\n", r"x\.csv:2 has 3 fields between ',', not 2; .*must stand in double quotes"),
-        ("a,b\nc,d\nno comma\n", r"x\.csv:3 has 1 field between ',', not 2; .* two columns: sources and targets"),
-        ('a,b\n"Yes" please,Ja\n', r"x\.csv:2 begins a record that is not well quoted .*must be doubled"),
-        ('a,b\n"Yes,Ja\n', r"x\.csv:2 begins a record that is not well quoted"),
-    ],
-)
-def test_csv_that_is_no_pairs_is_answered_with_line_and_cure(text: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(FormatError, match=words):
-        list(read_csv(tmp_path / "x.csv"))

@@ -10,8 +10,8 @@ import pytest
 from catena import config as configs
 from catena.errors import ConfigError, DataError, FormatError
 from catena.randomness import place_of
-from catena.tasks.transduce.dataset import Cutting, prepare
-from catena.tasks.transduce.settings import TransduceConfig
+from catena.tasks.transduce.dataset import Cutting, prepare, read_pairs
+from catena.tasks.transduce.settings import TransduceConfig, TransduceData
 
 
 def config(path: Path, **data: Any) -> TransduceConfig:
@@ -119,6 +119,14 @@ def test_nothing_to_train_on_is_said(tmp_path: Path) -> None:
     path.write_text("a\tx\n")
     with pytest.raises(DataError, match="there are no pairs in"):
         prepare(config(path, format="parallel"))
+
+
+def test_names_say_which_column_holds_the_sources(tmp_path: Path) -> None:
+    for names, swap, sources in (("word\tpronunciation", False, "ab"), ("pronunciation\tword", False, "xy"),
+                                 ("pronunciation\tword", True, "ab")):  # fmt: skip
+        (tmp_path / "x.tsv").write_text(f"{names}\na\tx\nb\ty\n", encoding="utf-8")
+        found = read_pairs(tmp_path / "x.tsv", TransduceData(swap=swap), "parallel")
+        assert "".join(pair.source for pair in found) == sources
 
 
 def test_targets_that_repeat_are_no_labels(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -178,9 +180,7 @@ def test_csv_and_columns_with_tabs_give_the_same_pairs(files: Path) -> None:
     (files / "tabs.csv").write_text("\n".join(lines), encoding="utf-8")
     assert prepare(of_columns(files / "tabs.csv")).lines == plain.lines, "tabs are tabs, whatever the name"
     (files / "x.txt").write_text(quoted, encoding="utf-8")
-    with pytest.raises(
-        FormatError, match=r"is no file of pairs .* CSV of two columns \(named .csv, or by --format csv"
-    ):
+    with pytest.raises(FormatError, match=r"is no file of pairs .* or CSV .* \(--format csv, of other verbs"):
         prepare(of_columns(files / "x.txt"))
     (files / "x.csv").write_text(quoted + "Yes, he does.,Ja.\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"x\.csv:226 has 3 fields between ',', not 2"):
@@ -190,7 +190,7 @@ def test_csv_and_columns_with_tabs_give_the_same_pairs(files: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
-        ("just a line\nand another\n" * 5, FormatError, "is no file of pairs .*name them by --source and --target"),
+        ("just a line\nand another\n" * 5, FormatError, "is no file of pairs .*or two files as --source and --target"),
         ("a\tb\nno tab\n", FormatError, r":2 has 1 tab-separated field, not 2"),
         ("\t\n\t\n", DataError, "there are no pairs in .*: give files with a text"),
         ("a b\tc d\n", DataError, "there are no pairs in dev"),
@@ -212,8 +212,43 @@ def test_files_of_different_lengths_are_answered_with_counts_and_a_place(files: 
 def test_nothing_to_train_on_and_other_formats_are_answered(files: Path) -> None:
     with pytest.raises(DataError, match="there is nothing to train on: name a file of source<TAB>target, or two files"):
         prepare(configs.parse(TranslateConfig, {}))
-    with pytest.raises(FormatError, match=r"data\.format = 'jsonl' has no pairs of texts.*\(csv\)"):
+    with pytest.raises(FormatError, match=r"data\.format = 'kim' has no pairs of texts: .* parallel, tsv, csv, jsonl"):
+        prepare(of_columns(files / "all.tsv", data={"format": "kim"}))
+    with pytest.raises(FormatError, match=r"all\.tsv:1 is not JSON"):
         prepare(of_columns(files / "all.tsv", data={"format": "jsonl"}))
+    for name in ("a", "b"):
+        (files / name).write_text("A line of text.\nAnother one.\n" * 9, encoding="utf-8")
+    two = configs.parse(TranslateConfig, {"data": {"train": [str(files / "a"), str(files / "b")]}})
+    with pytest.raises(FormatError, match=r"are lines without tabs.* say --source \S+/a --target \S+/b$"):
+        prepare(two)
+
+
+COLUMNS = {"data": {"source_column": "en", "target_column": "de"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "sections", "told"),
+    [
+        ("wide.csv", {}, ":1 names the columns (en, de) and is no pair"),
+        ("wide.csv", COLUMNS, ":1 names the columns (en, de) and is no pair"),
+        ("wide.tsv", COLUMNS, ":1 names the columns (en, de) and is no pair"),
+        ("bare.tsv", {"data": {"source_column": "2", "target_column": "4"}}, None),
+        ("pairs.jsonl", {}, " has its pairs as 'translation.en' and 'translation.de'"),
+    ],
+)
+def test_pairs_are_two_columns_of_many(files: Path, name: str, sections: Any, told: str | None) -> None:
+    rows = [line.split("\t") for line in (files / "all.tsv").read_text(encoding="utf-8").splitlines()]
+    plain = prepare(of_columns(files / "all.tsv"))
+    wide = [("id", "en", "note", "de"), *((str(i), a, "ok", b) for i, (a, b) in enumerate(rows))]
+    with (files / name).open("w", encoding="utf-8", newline="") as file:
+        if name == "pairs.jsonl":
+            file.writelines(json.dumps({"translation": {"en": a, "de": b}, "id": 3}) + "\n" for a, b in rows)
+        else:
+            delimiter = "\t" if name.endswith("tsv") else ","
+            csv.writer(file, delimiter=delimiter).writerows(wide[1:] if name == "bare.tsv" else wide)
+    found = prepare(of_columns(files / name, **sections))
+    assert (found.dev.sources, found.dev.targets) == (plain.dev.sources, plain.dev.targets)
+    assert found.lines == [*([f"{files / name}{told}"] if told else []), *plain.lines]
 
 
 def test_a_file_without_a_pair_is_named(tmp_path: Path) -> None:

@@ -539,6 +539,41 @@ def test_csv_and_headers_are_read_by_name_or_flag(model: TranslatePredictor, fil
     assert model.about_inputs(files / "t.tsv", Reading(format="text")) == []
 
 
+def test_columns_are_those_that_are_asked_for_or_those_of_training(model: TranslatePredictor, files: Path) -> None:
+    pairs = sentences()[:9]
+    wide = "".join(f"{i}\t{x}\tok\t{y}\n" for i, (x, y) in enumerate(pairs))
+    (files / "wide.tsv").write_text("no\tleft\tnote\tright\n" + wide, encoding="utf-8")
+    (files / "objects").write_text("".join(json.dumps({"left": x, "right": y}) + "\n" for x, y in pairs))
+    (files / "left.jsonl").write_text("".join(json.dumps({"left": x}) + "\n" for x, _ in pairs))
+    asked = Reading(source_column="left", target_column="right")
+    for name in ("wide.tsv", "objects"):
+        with pytest.raises(FormatError, match=r"which two are the pairs.*--source-column"):
+            list(model.read_inputs(files / name))
+        assert [*model.read_inputs(files / name, asked)] == [x for x, _ in pairs]
+        assert [*model.read_inputs(files / name, Reading(source_column="left"))] == [x for x, _ in pairs]
+        assert model.pairs(files / name, asked).targets == [y for _, y in pairs]
+        for half in (Reading(source_column="left"), Reading(target_column="right")):
+            with pytest.raises(DataError, match="--source-column and --target-column belong together"):
+                model.pairs(files / name, half)
+    trained = {"source_column": "left", "target_column": "right", "format": "tsv"}
+
+    def like(**more: Any) -> TranslatePredictor:
+        data = model.config.data.model_copy(update={**trained, **more})
+        return TranslatePredictor(model.config.model_copy(update={"data": data}), model.members)
+
+    assert (
+        like().about_inputs(files / "wide.tsv")[0].endswith("wide.tsv:1 names the columns (left, right) and is no pair")
+    )
+    assert [*like().read_inputs(files / "wide.tsv")] == [x for x, _ in pairs]
+    assert [*like().read_inputs(files / "left.jsonl")] == [x for x, _ in pairs]
+    assert [*like(swap=True).read_inputs(files / "wide.tsv")] == [y for _, y in pairs]
+    assert like(swap=True).pairs(files / "wide.tsv").targets == [x for x, _ in pairs]
+    sources = [x for x, _ in sentences()]
+    for name, found in (("all.tsv", sources), ("dev.en", sources[195:])):
+        assert [*like().read_inputs(files / name)] == found, "files without these columns are read as ever"
+    assert like().pairs(files / "all.tsv").sources == sources
+
+
 def test_csv_with_loose_commas_is_answered_with_both_cures(model: TranslatePredictor, files: Path) -> None:
     path = files / "loose.csv"
     path.write_text("He sees, he hears.\nNo.\nYes, he, too.\n", encoding="utf-8")

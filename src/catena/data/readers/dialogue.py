@@ -14,7 +14,6 @@ In the text of a table the turns of a context stand between ``__eot__`` marks, a
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -26,6 +25,7 @@ from catena.data.examples import Place
 from catena.data.files import bad_line, open_text
 from catena.data.readers.delimited import records
 from catena.data.readers.names import CONTEXT_COLUMNS, RESPONSE_COLUMNS
+from catena.data.readers.objects import object_of, objects
 from catena.errors import FormatError
 from catena.registry import Registry
 
@@ -64,7 +64,7 @@ def recognise(path: Path, encoding: str | None = None) -> tuple[str, str]:
         raise FormatError(f"{path} has no text{where}: there is no conversation to read")
     first = filled[0].lstrip()
     if first.startswith("{"):
-        keys = set(_object(first, Place(str(path), 1 + sample.index(filled[0]))))
+        keys = set(object_of(first, Place(str(path), 1 + sample.index(filled[0]))))
         return ("turns", "its objects have turns") if "turns" in keys else ("responses", "its objects have contexts")
     names = _names(first)
     if any(name in CONTEXT_COLUMNS for name in names) and any(DISTRACTOR.match(name) for name in names):
@@ -209,7 +209,7 @@ def _whole(response: str) -> str:
 @READERS.register("responses")
 def read_responses(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
     """An object a line: a context, as a list of turns or one string, and its responses."""
-    for place, thing in _objects(path, encoding):
+    for place, thing in objects(path, encoding):
         context = thing.get("context")
         if isinstance(context, str):
             context = list(turns_of(context))
@@ -229,7 +229,7 @@ def read_responses(path: Path, encoding: str | None = None) -> Iterator[Exchange
 @READERS.register("turns")
 def read_turns(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
     """A dialogue a line, as a list of its turns."""
-    for place, thing in _objects(path, encoding):
+    for place, thing in objects(path, encoding):
         turns, speakers = thing.get("turns"), thing.get("speakers", [])
         if not isinstance(turns, list):
             raise FormatError(f"{place} must have a list 'turns', and has {', '.join(map(repr, list(thing)[:8]))}")
@@ -241,25 +241,6 @@ def read_turns(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
             raise FormatError(f"{place} has {len(turns)} turns and {len(speakers)} speakers: name one for each turn")
         texts = _texts(turns, "turns", place)
         yield from exchanges_of(texts, [str(speaker) for speaker in speakers], place)
-
-
-def _objects(path: Path, encoding: str | None) -> Iterator[tuple[Place, dict[str, Any]]]:
-    with open_text(path, encoding) as lines:
-        for number, line in lines:
-            if line.strip():
-                place = Place(str(path), number)
-                yield place, _object(line, place)
-
-
-def _object(line: str, place: Place) -> dict[str, Any]:
-    try:
-        thing = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        cure = "Every line must be one whole JSON object."
-        raise bad_line(place.file, place.line, line, f"is not JSON ({error})", cure) from None
-    if not isinstance(thing, dict):
-        raise bad_line(place.file, place.line, line, "is no JSON object", "Every line must be one.")
-    return thing
 
 
 def _texts(values: Any, name: str, place: Place) -> tuple[str, ...]:

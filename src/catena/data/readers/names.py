@@ -51,6 +51,18 @@ def named_columns(names: Sequence[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
+class Columns:
+    """The columns that hold sources and targets, by name or number; found by their names where they are not set."""
+
+    source: str | None = None
+    target: str | None = None
+
+    @property
+    def named(self) -> bool:
+        return self.source is not None or self.target is not None
+
+
+@dataclass(frozen=True)
 class Chosen:
     """The columns to read: the text's and, unless the texts have no labels, the label's."""
 

@@ -1,23 +1,17 @@
-"""Parallel text: two files line by line, or one file with a tab between source and target, or CSV of two columns."""
+"""Parallel text: two files line by line, or one file with a tab between source and target. Other tables are for
+:mod:`~catena.data.readers.paired`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 from catena.data.examples import ParallelText, Place
 from catena.data.files import bad_line, open_text
 from catena.data.pairing import likely_break
-from catena.data.readers.delimited import records
 from catena.data.readers.format import Format
 from catena.data.readers.signs import hint, parallel_sign
 from catena.errors import FormatError
-
-DELIMITERS = (",", ";")
-"""What may stand between the columns of CSV."""
-SAMPLE = 200
-"""Records that are looked at."""
 
 
 def read(path: Path | str, target: Path | str | None = None, *, encoding: str | None = None) -> Iterator[ParallelText]:
@@ -53,47 +47,6 @@ def _read_tabbed(path: Path | str, encoding: str | None) -> Iterator[ParallelTex
                 problem = f"has {len(fields)} tab-separated field{'s' if len(fields) > 1 else ''}, not 2"
                 raise bad_line(path, number, line, problem, cure + hint(path, "parallel"))
             yield ParallelText(fields[0], fields[1], place)
-
-
-def read_csv(path: Path | str, *, encoding: str | None = None, columns: int = 2) -> Iterator[ParallelText]:
-    """Yield one pair for each record of CSV, the names of columns too where the file has them, blank ones too.
-
-    Args:
-        encoding: UTF-8 if omitted.
-        columns: 2, or 1 for sources alone, whose targets are empty.
-    """
-    delimiter = _delimiter(path, encoding)
-    for place, fields in records(path, delimiter, True, encoding):
-        if not any(field.strip() for field in fields):
-            fields = [""] * columns
-        if len(fields) != columns:
-            problem = f"has {len(fields)} field{'s' * (len(fields) > 1)} between {delimiter!r}, not {columns}"
-            cure = (
-                f'A text with {delimiter!r} in it must stand in double quotes, as in "Yes{delimiter} please.", and '
-                f"pairs in two columns: sources and targets."
-            )
-            raise bad_line(path, place.line, delimiter.join(fields), problem, cure)
-        source, target = (" ".join(field.split()) for field in (*fields, "")[:2])
-        yield ParallelText(source, target, place)
-
-
-def columns_of_csv(path: Path | str, encoding: str | None = None) -> int:
-    """1 if the first records of CSV have one field each, else 2."""
-    sample = islice(records(path, _delimiter(path, encoding), True, encoding), SAMPLE)
-    return 1 if all(len(fields) < 2 for _, fields in sample) else 2
-
-
-def _delimiter(path: Path | str, encoding: str | None) -> str:
-    """What parts most of the first records into two fields; a comma if nothing speaks against it."""
-
-    def fitting(delimiter: str) -> int:
-        sample = islice(records(path, delimiter, True, encoding), SAMPLE)
-        try:
-            return sum(len(fields) == 2 for _, fields in sample)
-        except FormatError:
-            return 0
-
-    return max(DELIMITERS, key=fitting)
 
 
 def _uneven(path: Path | str, target: Path | str, encoding: str | None) -> FormatError:

@@ -5,7 +5,6 @@ They stand apart from the readers so that a reader that fails can say what the f
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from catena.data.files import binary_kind, is_datasets_folder
 from catena.data.readers.names import named_columns
+from catena.data.readers.objects import is_object
 from catena.data.readers.sample import Sample, Sign, listed, take_sample
 from catena.data.readers.table_signs import csv_sign, is_wordy, jsonl_sign, repeats, tsv_sign
 from catena.errors import CatenaError
@@ -245,15 +245,8 @@ def no_sign(sample: Sample) -> str:
 
 def _broken_object(sample: Sample) -> int | None:
     """The number of the first line that is no JSON object, where most lines are one."""
-    broken = [n for n, line in enumerate(sample.lines, start=1) if line.strip() and not _is_object(line)]
+    broken = [n for n, line in enumerate(sample.lines, start=1) if line.strip() and not is_object(line)]
     return broken[0] if broken and 2 * len(broken) < len(sample.filled) else None
-
-
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _ragged(sample: Sample) -> str:

@@ -53,7 +53,7 @@ def csv_sign(sample: Sample) -> Sign | None:
 
 def tsv_sign(sample: Sample) -> Sign | None:
     rows = [line.split("\t") for line in sample.filled]
-    quoted = _is_quoted(rows)
+    quoted = is_quoted(rows)
     rows = _csv_rows(sample, "\t") if quoted else rows
     width = len(rows[0]) if rows else 0
     if width < 2 or any(len(row) != width for row in rows):
@@ -77,7 +77,7 @@ def _csv_rows(sample: Sample, delimiter: str) -> list[list[str]]:
     return rows if len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows) else []
 
 
-def _is_quoted(rows: Sequence[Sequence[str]]) -> bool:
+def is_quoted(rows: Sequence[Sequence[str]]) -> bool:
     """Whether quotes in a TSV are those of CSV: never left open, and doubled inside or around every name."""
     fields = [field for row in rows for field in row if field.startswith('"')]
     closed = [re.fullmatch(r'"([^"]|"")*"', field) is not None for field in fields]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from catena.data.examples import ParallelText
 from catena.data.files import bad_line, open_text
-from catena.data.pairing import names_columns
+from catena.data.pairing import names_columns, sides_of
 from catena.data.readers.table import FORMATS
 from catena.data.reading import Tally
 from catena.data.recognise import UNKNOWN, recognise
@@ -126,16 +126,20 @@ def _has_two_fields(path: Path, data: TransduceData) -> bool:
 
 
 def read_pairs(path: Path, data: TransduceData, format: str) -> Iterator[ParallelText]:
-    """The pairs of a file, the columns as the settings have them. A first line that names the columns is none."""
+    """The pairs of a file, the columns as the settings have them. A first line that names the columns is none, and says
+    which of them holds the sources."""
     reader = FORMATS[format]
     if reader.example is not ParallelText:
         raise FormatError(
             f"data.format = {format!r} has no pairs of strings: choose parallel (source<TAB>target) or dictionary"
         )
+    swap = data.swap
     for pair in reader.read(path, encoding=data.encoding):
-        if pair.place.line == 1 and names_columns((pair.source, pair.target)):
+        names = pair.source, pair.target
+        if pair.place.line == 1 and names_columns(names):
+            swap ^= sides_of(names) == (1, 0)
             continue
-        yield ParallelText(pair.target, pair.source, pair.place) if data.swap else pair
+        yield ParallelText(pair.target, pair.source, pair.place) if swap else pair
 
 
 def words_of(

@@ -18,9 +18,9 @@ import numpy as np
 from catena.data.corpus import Corpus, CorpusBuilder
 from catena.data.examples import ParallelText
 from catena.data.files import open_text
-from catena.data.pairing import part_header
-from catena.data.readers.parallel import read, read_csv
-from catena.data.readers.sample import Sample
+from catena.data.pairing import part_header, sides_of
+from catena.data.readers.paired import Kind, kind_of, read_kind
+from catena.data.readers.parallel import read
 from catena.data.reading import Tally
 from catena.data.recognise import UNKNOWN, recognise
 from catena.data.settings import TokeniserSettings, VocabularySettings
@@ -34,8 +34,8 @@ from catena.tasks.translate.settings import SameTokens, TranslateConfig, Transla
 TRAINED = ("bpe", "unigram")
 """Tokenisers that are learnt from text."""
 PARTS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
-FORMATS = ("auto", "parallel", "csv")
-"""What data.format may be."""
+FORMATS: dict[str, Kind] = {"parallel": "lines", "tsv": "tsv", "csv": "csv", "jsonl": "jsonl"}
+"""What data.format may be, beside auto."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,23 +126,31 @@ def read_pairs(files: Sequence[tuple[str, str | None]], data: TranslateData) -> 
 
 
 def headers(files: Sequence[tuple[str, str | None]], data: TranslateData) -> list[str]:
-    """A line for each file of two columns that begins with their names."""
+    """A line for each file whose columns have names."""
     found = (_parted(Path(first), data)[0] for first, second in files if second is None)
-    return [f"{one.place} names the columns ({one.source}, {one.target}) and is no pair" for one in found if one]
+    return [line for line in found if line]
 
 
-def _parted(path: Path, data: TranslateData) -> tuple[ParallelText | None, Iterator[ParallelText]]:
-    """The names of the columns of a file, if it has them, and its pairs."""
+def _parted(path: Path, data: TranslateData) -> tuple[str | None, Iterator[ParallelText]]:
+    """A word on the names of the columns of a file, if it has them, and its pairs."""
     check_pairs(path, data)
-    pairs = (read_csv if is_csv(path, data) else read)(path, encoding=data.encoding)
-    return part_header(pairs, lambda pair: (pair.source, pair.target))
+    kind = kind_of_pairs(path, data)
+    if kind != "lines":
+        return read_kind(path, kind, data.columns, encoding=data.encoding)
+    header, pairs = part_header(read(path, encoding=data.encoding), lambda pair: (pair.source, pair.target))
+    if header is None:
+        return None, pairs
+    names = header.source, header.target
+    if sides_of(names) == (1, 0):
+        names, pairs = names[::-1], (ParallelText(pair.target, pair.source, pair.place) for pair in pairs)
+    return f"{header.place} names the columns ({', '.join(names)}) and is no pair", pairs
 
 
-def is_csv(path: Path, data: TranslateData) -> bool:
-    """Whether a file is CSV: by the settings, or by its name if there is not a tab on every line."""
-    if data.format != "auto":
-        return data.format == "csv"
-    return Sample(path).is_named(".csv") and not has_pairs(path, data.encoding)
+def kind_of_pairs(path: Path, data: TranslateData) -> Kind:
+    """How a file of pairs is written: as the settings say, or as it looks."""
+    if data.format == "auto":
+        return kind_of(path, data.encoding, data.columns)
+    return FORMATS[data.format]
 
 
 def has_pairs(path: Path, encoding: str | None) -> bool:
@@ -153,25 +161,41 @@ def has_pairs(path: Path, encoding: str | None) -> bool:
 
 
 def check_pairs(path: Path, data: TranslateData) -> None:
-    """Refuse a file that is not of two columns, with a word on what it looks like."""
-    if data.format not in FORMATS:
+    """Refuse a file that has no pairs, with a word on what it looks like."""
+    if data.format != "auto" and data.format not in FORMATS:
         raise FormatError(
-            f"data.format = {data.format!r} has no pairs of texts: leave it out, and give lines of source<TAB>target, "
-            f"CSV of two columns (csv), or two files as --source and --target"
+            f"data.format = {data.format!r} has no pairs of texts: leave it out, or say {', '.join(FORMATS)}; two "
+            f"files are given as --source and --target"
         )
-    if is_csv(path, data):
+    if kind_of_pairs(path, data) != "lines":
         return
     with open_text(path, data.encoding) as lines:
         filled = [line for _, line in zip(range(200), (line for _, line in lines), strict=False) if line.strip()]
     if data.format == "auto" and filled and all(line.count("\t") != 1 for line in filled):
         found = recognise(path, data.encoding)
-        looks = f"looks like {found.format!r}: {found.why}" if found.format != UNKNOWN else found.why
+        looks = f"it looks like {found.format!r}: {found.why}" if found.format != UNKNOWN else found.why
         raise FormatError(
-            f"{path} is no file of pairs ({looks}). Every line must be source<TAB>target, or the file CSV of two "
-            f"columns (named .csv, or by --format csv of train, --input-format csv of other verbs); where "
-            f"sources and targets are two files, name them by --source and --target (catena evaluate RUN SOURCES "
-            f"--target TARGETS)"
+            f"{path} is no file of pairs ({looks}): give lines of source<TAB>target, or CSV or JSON lines with a "
+            f"column for each (--format csv, of other verbs --input-format csv, where the name does not end in .csv), "
+            f"or two files as --source and --target (catena evaluate RUN SOURCES --target TARGETS)"
         )
+
+
+def check_two_files(data: TranslateData) -> None:
+    """Refuse two files of plain text to train on: they are sources and targets, most likely."""
+    if len(data.train) != 2 or data.format != "auto":
+        return
+    first, second = data.train
+    if all(kind_of_pairs(Path(path), data) == "lines" and not _has_tabs(Path(path), data) for path in data.train):
+        raise FormatError(
+            f"{first} and {second} are lines without tabs, and a file to train on holds pairs: if the one translates "
+            f"the other line by line, say --source {first} --target {second}"
+        )
+
+
+def _has_tabs(path: Path, data: TranslateData) -> bool:
+    with open_text(path, data.encoding) as lines:
+        return any("\t" in line for _, line in islice(lines, 200))
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------
@@ -186,6 +210,7 @@ def prepare(config: TranslateConfig, encoding: Encoding | None = None) -> Datase
             "there is nothing to train on: name a file of source<TAB>target, or two files, as in 'catena train "
             "translate --source a.en --target a.de'"
         )
+    check_two_files(data)
     if not any(pair.source.strip() and pair.target.strip() for pair in read_pairs(files, data)):
         read = ", ".join(name for both in files for name in both if name)
         raise DataError(f"there are no pairs in {read}: give files with a text on both sides of at least two lines")

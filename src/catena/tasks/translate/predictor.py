@@ -17,7 +17,8 @@ from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.corpus import CorpusBuilder
 from catena.data.files import open_text
 from catena.data.pairing import sources_of_lines
-from catena.data.readers.parallel import columns_of_csv, read_csv
+from catena.data.readers.names import Columns
+from catena.data.readers.paired import Kind, has_columns, kind_of, read_kind
 from catena.data.readers.sample import Sample
 from catena.data.vocabulary import UNK, UNK_SYMBOL
 from catena.decoding.hypothesis import Hypothesis
@@ -30,7 +31,16 @@ from catena.tasks.looks import Looks, draw, sketch
 from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
 from catena.tasks.translate.among import Candidates
 from catena.tasks.translate.batches import log_probs_of
-from catena.tasks.translate.dataset import Pairs, Texts, check_pairs, has_pairs, headers, is_csv, read_pairs
+from catena.tasks.translate.dataset import (
+    FORMATS,
+    Pairs,
+    Texts,
+    check_pairs,
+    has_pairs,
+    headers,
+    kind_of_pairs,
+    read_pairs,
+)
 from catena.tasks.translate.encoding import Coded, Encoding
 from catena.tasks.translate.exported import export_to
 from catena.tasks.translate.lexicon import candidates_of, load_candidates
@@ -59,7 +69,7 @@ class TranslatePredictor(Predictor):
         candidates: what each source chooses among; None for all target tokens.
     """
 
-    reads_columns: ClassVar[tuple[str, ...]] = ()
+    reads_columns: ClassVar[tuple[str, ...]] = ("source_column", "target_column")
     asks: ClassVar[frozenset[str]] = frozenset(
         {
             "nbest",
@@ -231,31 +241,37 @@ class TranslatePredictor(Predictor):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
-        """The sources of a file of pairs, or every line of a plain one; of CSV its sources, beside targets or alone."""
+        """The sources of a file of pairs, or every line of a plain one; of tables and JSON lines their sources, beside
+        targets or alone."""
         data = self._data(path, reading)
-        if reading.format not in (None, "text", "parallel", "csv"):
-            raise FormatError(f"--input-format is {reading.format!r}, and a translator reads text, parallel or csv")
+        known = ("text", *FORMATS)
+        if reading.format is not None and reading.format not in known:
+            raise FormatError(f"--input-format is {reading.format!r}, and a translator reads {', '.join(known)}")
         if reading.format == "parallel":
             yield from (pair.source for pair in read_pairs([(str(path), None)], data))
-        elif self._reads_csv(path, reading):
-            yield from self._sources_of_csv(path, data, reading)
+        elif (kind := self._kind(path, reading)) != "lines":
+            yield from self._sources(path, kind, reading)
         else:
             with open_text(path, data.encoding) as lines:
                 yield from self.items_of_lines(line for _, line in lines)
 
-    def _reads_csv(self, path: Path, reading: Reading) -> bool:
-        auto = self.config.data.model_copy(update={"format": "auto", "encoding": self._data(path, reading).encoding})
-        return reading.format == "csv" or (reading.format is None and is_csv(path, auto))
+    def _kind(self, path: Path, reading: Reading) -> Kind:
+        """How a file of texts is written, as it is asked for or as it looks."""
+        data = self._data(path, reading)
+        if reading.format is not None:
+            return FORMATS.get(reading.format, "lines")
+        return kind_of(path, data.encoding, data.columns) if path.is_file() else "lines"  # a pipe can be read once
 
-    def _sources_of_csv(self, path: Path, data: TranslateData, reading: Reading) -> Iterator[str]:
+    def _sources(self, path: Path, kind: Kind, reading: Reading) -> Iterator[str]:
+        data = self._data(path, reading)
+        columns, swap = data.columns, data.swap
+        if swap and columns.target is not None:
+            columns, swap = Columns(columns.target, columns.source), False
         try:
-            if columns_of_csv(path, data.encoding) == 1:
-                yield from (pair.source for pair in read_csv(path, encoding=data.encoding, columns=1))
-            else:
-                as_csv = data.model_copy(update={"format": "csv"})
-                yield from (pair.source for pair in read_pairs([(str(path), None)], as_csv))
+            _, pairs = read_kind(path, kind, columns, encoding=data.encoding, with_targets=False)
+            yield from (pair.target if swap and pair.target else pair.source for pair in pairs)
         except FormatError as error:
-            if reading.format is not None:
+            if reading.format is not None or kind != "csv":
                 raise
             raise FormatError(f"{error} Or is every line a text? --input-format text takes it so.") from None
 
@@ -264,11 +280,14 @@ class TranslatePredictor(Predictor):
         if not path.is_file():  # a pipe can be read once
             return []
         data = self._data(path, reading)
-        csv = self._reads_csv(path, reading)
-        if not csv and (reading.format == "text" or not has_pairs(path, data.encoding)):
-            return []
         try:
-            return headers([(str(path), None)], data.model_copy(update={"format": "csv" if csv else "parallel"}))
+            kind = self._kind(path, reading)
+            if kind != "lines":
+                said, _ = read_kind(path, kind, data.columns, encoding=data.encoding, with_targets=False)
+                return [said] if said else []
+            if reading.format == "text" or not has_pairs(path, data.encoding):
+                return []
+            return headers([(str(path), None)], data.model_copy(update={"format": "parallel"}))
         except FormatError:  # it is told when the texts are read
             return []
 
@@ -278,14 +297,24 @@ class TranslatePredictor(Predictor):
         return sources_of_lines(lines, self.config.data.swap)
 
     def _data(self, path: Path, reading: Reading) -> TranslateData:
-        """How a file is read: as it is asked for, by its name, or as the training files were."""
-        given = {key: value for key, value in (("format", reading.format), ("encoding", reading.encoding)) if value}
-        if reading.format is None and any(Sample(path).is_named(ending) for ending in (".csv", ".tsv")):
+        """How a file is read: as it is asked for, by its name, or as the training files were, whose columns need not be
+        there."""
+        given = {name: value for name in ("format", "encoding") if (value := getattr(reading, name))}
+        if reading.format is None and any(map(Sample(path).is_named, (".csv", ".tsv", ".jsonl"))):
             given["format"] = "auto"
-        return self.config.data.model_copy(update=given)
+        own = self.config.data.model_copy(update=given)
+        if reading.source_column is not None:
+            asked = {"source_column": reading.source_column, "target_column": reading.target_column}
+            return own.model_copy(update=asked)
+        kind = kind_of_pairs(path, own) if own.columns.named and path.is_file() else "lines"
+        if kind == "lines" or not has_columns(path, kind, own.columns, own.encoding):
+            return own.model_copy(update={"source_column": None, "target_column": None})
+        return own
 
     def pairs(self, path: Path, reading: Reading = AS_TRAINED) -> Texts:
         """The pairs of a file, or of two where ``reading`` names the targets; empty ones are left out."""
+        if (reading.source_column is None) != (reading.target_column is None):
+            raise DataError("--source-column and --target-column belong together: give both, or neither")
         data = self._data(path, reading)
         files = [(str(path), None if reading.target is None else str(reading.target))]
         if reading.target is None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from catena.config import Config
+from catena.data.readers.names import Columns
 from catena.data.settings import (
     BatchSettings,
     BpeTokens,
@@ -38,8 +39,8 @@ WHAT_NEXT = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN TEXT")
 
 
 class TranslateData(DataSettings):
-    """Pairs of texts: two files that match line by line (source and target), or one of two columns with a tab between
-    (train)."""
+    """Pairs of texts: two files that match line by line (source and target), or one of two columns with a tab between,
+    a table or JSON lines (train)."""
 
     PATHS: ClassVar[tuple[str, ...]] = (
         "train", "dev", "test", "source", "target", "dev_source", "dev_target", "test_source", "test_target",
@@ -63,6 +64,11 @@ class TranslateData(DataSettings):
     """Sources of test."""
     test_target: str | None = None
     """Targets of test."""
+    source_column: str | None = None
+    """Column or key that holds the source in CSV, tables with tabs and JSON lines, by its name or, where columns have
+    none, its number from 1; found by its name if not set."""
+    target_column: str | None = None
+    """Column or key that holds the target; found likewise."""
     swap: bool = False
     """Sources and targets change places: translate the other way."""
     dev_share: float = Field(0.05, gt=0, lt=1)
@@ -91,6 +97,11 @@ class TranslateData(DataSettings):
                 f"data.source names {len(self.source)} and data.target {len(self.target)} files: give each file of "
                 f"sources its file of targets, several of them with commas, as in --target a.de,b.de"
             )
+        for given, own in (("text_column", "source_column"), ("label_column", "target_column")):
+            if (value := getattr(self, given)) is not None:
+                yield f"data.{given} = {value!r} is not known for pairs of texts: name data.{own}"
+        if (self.source_column is None) != (self.target_column is None):
+            yield "data.source_column and data.target_column belong together: give both, or neither"
         if self.source and self.train:
             yield "data.train and data.source both name what to train on: leave one of them out"
         for part in ("dev", "test"):
@@ -99,6 +110,11 @@ class TranslateData(DataSettings):
                 yield f"data.{part}_source and data.{part}_target belong together: give both, or neither"
             if any(sides) and getattr(self, part) is not None:
                 yield f"data.{part} and data.{part}_source both name the same part: leave one of them out"
+
+    @property
+    def columns(self) -> Columns:
+        """The columns that are asked for."""
+        return Columns(self.source_column, self.target_column)
 
     def part(self, name: Literal["train", "dev", "test"]) -> list[tuple[str, str | None]]:
         """The files of a part: (file of pairs, None) or (sources, targets), as they are named, not swapped."""

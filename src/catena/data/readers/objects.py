@@ -1,0 +1,40 @@
+"""JSON lines as they are: an object in each line, whatever its keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from catena.data.examples import Place
+from catena.data.files import bad_line, open_text
+
+
+def objects(path: Path, encoding: str | None = None) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The objects of a file and the lines in which they stand; blank lines are passed over."""
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            if line.strip():
+                place = Place(str(path), number)
+                yield place, object_of(line, place)
+
+
+def object_of(line: str, place: Place) -> dict[str, Any]:
+    """The object in one line."""
+    try:
+        thing = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        cure = "Every line must be one whole JSON object."
+        raise bad_line(place.file, place.line, line, f"is not JSON ({error})", cure) from None
+    if not isinstance(thing, dict):
+        raise bad_line(place.file, place.line, line, "is no JSON object", "Every line must be one.")
+    return thing
+
+
+def is_object(line: str) -> bool:
+    """Whether a line is a JSON object."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
