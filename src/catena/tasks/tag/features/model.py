@@ -17,13 +17,14 @@ from torch import Tensor
 
 from catena.kernels.feature_sums import score_tokens
 from catena.structure.chain import LinearChain
+from catena.tasks.tag.chains import ChainModel
 from catena.tasks.tag.features.dictionary import FeatureDictionary
 from catena.tasks.tag.features.weights import Layout
 from catena.tasks.words.sentences import Sentence
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureModel:
+class FeatureModel(ChainModel):
     """Weights of features with tags, and of neighbouring tags.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,21 +12,17 @@ from catena.checkpoint import CONFIG, Checkpoint
 from catena.config import to_toml
 from catena.randomness import Randomness
 from catena.tasks.application import Trained
+from catena.tasks.tag.chains import ChainCandidate, ChainScorer, flat_tags
 from catena.tasks.tag.dataset import TagDataset
-from catena.tasks.tag.distribution import ChainDistribution
 from catena.tasks.tag.features.dictionary import blocks_of, starts_of
-from catena.tasks.tag.features.fit import distribution_of, flat_tags, judged
-from catena.tasks.tag.features.fitting import Candidate, fit
+from catena.tasks.tag.features.fitting import fit
 from catena.tasks.tag.features.learners import Learner
 from catena.tasks.tag.hmm.em import EmLearner
 from catena.tasks.tag.hmm.model import HmmModel, best_names
 from catena.tasks.tag.hmm.settings import HmmTagger
 from catena.tasks.tag.hmm.symbols import Symbols
-from catena.tasks.tag.scorer import Scorer
-from catena.tasks.tag.scoring import metric_of
 from catena.tasks.tag.settings import TagConfig
 from catena.tasks.tag.tagging import Tagging
-from catena.tasks.words.sentences import Sentence
 from catena.training.report import Reporter
 from catena.training.run import RunFolder
 
@@ -34,20 +30,7 @@ NAMED_BY = 2000
 """Training sentences whose tags name the states of a model that was learnt without tags."""
 
 
-class HmmScorer(Scorer):
-    """A hidden Markov model, asked for tags."""
-
-    def __init__(self, model: HmmModel, tagging: Tagging) -> None:
-        self.model, self.tagging = model, tagging
-
-    def distribution(self, sentences: Sequence[Sentence]) -> ChainDistribution:
-        return distribution_of(self.model.chain(sentences), self.tagging, sentences)
-
-    def describe(self, top: int) -> list[str]:
-        return self.model.describe(self.tagging.names.names, top)
-
-
-class HmmCandidate(Candidate):
+class HmmCandidate(ChainCandidate):
     """A hidden Markov model that is being learnt."""
 
     def __init__(self, config: TagConfig, data: TagDataset, randomness: Randomness) -> None:
@@ -63,15 +46,10 @@ class HmmCandidate(Candidate):
             self.symbols.ids(words), starts_of([one.sentence for one in data.train]), shown, len(data.tagging.names),
             len(self.symbols), settings, randomness,
         )  # fmt: skip
-        self._taken: HmmScorer | None = None
 
     @property
     def learner(self) -> Learner:
         return self._learner
-
-    @property
-    def metric(self) -> str:
-        return metric_of(self.data.tagging)
 
     def model(self) -> HmmModel:
         """The model as it stands; its states are those tags that they meet most often."""
@@ -98,15 +76,7 @@ class HmmCandidate(Candidate):
         self.symbols.save(folder)
 
     def take(self, tensors: Mapping[str, Tensor], folder: Path) -> None:
-        self._taken = HmmScorer(HmmModel.load(folder, tensors), self.data.tagging)
-
-    def dev_scores(self) -> dict[str, float]:
-        scorer = HmmScorer(self.model(), self.data.tagging)
-        return judged(scorer, self.data.dev, self.config.evaluation.tokens_at_once)
-
-    def test_scores(self) -> dict[str, float]:
-        assert self._taken is not None
-        return judged(self._taken, self.data.test, self.config.evaluation.tokens_at_once)
+        self.taken = HmmModel.load(folder, tensors)
 
     def summary(self) -> tuple[str, ...]:
         words, looks = len(self.symbols.words), len(self.symbols.looks)
@@ -122,6 +92,6 @@ def fit_hmm(config: TagConfig, data: TagDataset, run: RunFolder, randomness: Ran
     return fit(HmmCandidate(config, data, randomness), config.training, run, reporter)
 
 
-def load_hmm(checkpoint: Checkpoint, tagging: Tagging) -> HmmScorer:
+def load_hmm(checkpoint: Checkpoint, tagging: Tagging) -> ChainScorer:
     """The model of a checkpoint."""
-    return HmmScorer(HmmModel.load(checkpoint.folder, checkpoint.weights()), tagging)
+    return ChainScorer(HmmModel.load(checkpoint.folder, checkpoint.weights()), tagging)

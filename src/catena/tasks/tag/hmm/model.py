@@ -12,13 +12,14 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from catena.structure.chain import LinearChain
+from catena.tasks.tag.chains import ChainModel
 from catena.tasks.tag.hmm.em import HmmTables
 from catena.tasks.tag.hmm.symbols import Symbols
 from catena.tasks.words.sentences import Sentence
 
 
 @dataclass(frozen=True, eq=False)
-class HmmModel:
+class HmmModel(ChainModel):
     """Tables of log-probabilities and the symbols they are of."""
 
     tables: HmmTables
