@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from catena import checkpoint
 from catena.checkpoint import (
     checkpoints_of,
     last_checkpoint,
@@ -24,6 +23,8 @@ from catena.checkpoint import (
     write_checkpoint,
     write_text_atomically,
 )
+from catena.checkpoint import folder as stored
+from catena.checkpoint.files import digest
 from catena.errors import CheckpointError
 from catena.training.run import RunFolder, create_run
 
@@ -211,7 +212,7 @@ def reseal(folder: Path, version: int) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest.pop("checksum")
     manifest["format_version"] = version
-    manifest["checksum"] = checkpoint._digest(manifest)
+    manifest["checksum"] = digest(manifest)
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -228,9 +229,9 @@ def test_a_newer_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
 
 def test_an_older_format_is_brought_up_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write(tmp_path / "a")
-    monkeypatch.setattr(checkpoint, "FORMAT_VERSION", 3)
-    monkeypatch.setitem(checkpoint.UPGRADES, 1, lambda manifest: {**manifest, "trail": ["1 to 2"]})
-    monkeypatch.setitem(checkpoint.UPGRADES, 2, lambda manifest: {**manifest, "trail": [*manifest["trail"], "2 to 3"]})
+    monkeypatch.setattr(stored, "FORMAT_VERSION", 3)
+    monkeypatch.setitem(stored.UPGRADES, 1, lambda manifest: {**manifest, "trail": ["1 to 2"]})
+    monkeypatch.setitem(stored.UPGRADES, 2, lambda manifest: {**manifest, "trail": [*manifest["trail"], "2 to 3"]})
     found = read_checkpoint(folder)
     assert found.manifest["trail"] == ["1 to 2", "2 to 3"]
     assert found.manifest["format_version"] == 3

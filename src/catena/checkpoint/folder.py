@@ -1,36 +1,17 @@
-"""A model is a folder, and so is a run: weights as safetensors, the rest as TOML and JSON, nothing unpickled.
-
-    runs/mr/
-      config.toml   meta.json   metrics.jsonl   log.txt
-      checkpoints/step-000500/
-        config.toml, vocabulary …    whatever the task saves beside its weights
-        model.safetensors            the weights to use
-        training.safetensors         what a resumed run needs: optimiser, generators
-        state.json                   its numbers: step, epoch, scores
-        manifest.json                sha256 and size of every file above, and the shapes of the model
-      best -> checkpoints/step-…     last -> checkpoints/step-…
-
-A checkpoint folder is complete in itself and can be moved. It is written under a temporary name and renamed,
-so that it is there whole or not at all; what was damaged later is found by the manifest and refused. A path
-is a path: it is never tried as the name of anything on a network.
-
-Knows nothing of optimisers, epochs or tasks.
-"""
+"""One checkpoint: a folder that is written whole or not at all, and checked file by file when it is read."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from catena.checkpoint.files import as_json, digest, sha256_of, sync, temporary
 from catena.errors import CheckpointError
-from catena.registry import nearest
 from catena.version import __version__
 
 if TYPE_CHECKING:
@@ -42,65 +23,8 @@ FORMAT_VERSION = 1
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """``UPGRADES[n]`` turns a manifest of version n into one of version n + 1: every version keeps loading."""
 
-CONFIG, MANIFEST, META, METRICS, LOG = "config.toml", "manifest.json", "meta.json", "metrics.jsonl", "log.txt"
+CONFIG, MANIFEST = "config.toml", "manifest.json"
 WEIGHTS, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"
-CHECKPOINTS, BEST, LAST = "checkpoints", "best", "last"
-UNFINISHED = ".unfinished-"
-RUNS = Path("runs")
-"""Where runs are put that are given no folder."""
-
-
-# --- files that are there whole or not at all ---------------------------------------------------------------
-
-
-def write_text_atomically(path: Path, text: str) -> None:
-    """Write a text file under a temporary name and rename it: readers see the old one or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = _temporary(path.parent)
-    try:
-        with unfinished.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
-    _sync(path.parent)
-
-
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def as_json(value: Any) -> str:
-    """JSON for a file: sorted, indented, and valid for every reader (nan and infinity are refused)."""
-    return json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def _temporary(folder: Path) -> Path:
-    return folder / f"{UNFINISHED}{secrets.token_hex(6)}"
-
-
-def _sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk."""
-    if path.is_dir() and os.name == "nt":
-        return  # Windows cannot open a folder, and needs no such call
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-# --- one checkpoint -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -181,7 +105,7 @@ def write_checkpoint(
     """
     alone, shared = _without_twins(weights)
     shapes = _shapes(weights)
-    model = {"tensors": shapes, "shared": shared, "fingerprint": _digest(shapes)}
+    model = {"tensors": shapes, "shared": shared, "fingerprint": digest(shapes)}
 
     def fill(unfinished: Path) -> None:
         save(unfinished)
@@ -206,7 +130,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     except (ValueError, KeyError, TypeError, AttributeError):
         raise _damaged(path, "it is no longer the JSON that was written") from None
     check_version(version, path)
-    if checksum != _digest(manifest):
+    if checksum != digest(manifest):
         raise _damaged(path, "its content does not fit its own checksum")
     manifest = upgraded(manifest)
     for name, entry in manifest["files"].items():
@@ -233,7 +157,7 @@ def upgraded(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def _write_whole(folder: Path, fill: Callable[[Path], None], model: dict[str, Any]) -> Checkpoint:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = _temporary(folder.parent)
+    unfinished = temporary(folder.parent)
     try:
         unfinished.mkdir()
         fill(unfinished)
@@ -243,15 +167,15 @@ def _write_whole(folder: Path, fill: Callable[[Path], None], model: dict[str, An
             if path.is_file()
         }
         manifest = {"format_version": FORMAT_VERSION, "files": files, "model": model}
-        sealed = {**manifest, "checksum": _digest(manifest)}
+        sealed = {**manifest, "checksum": digest(manifest)}
         (unfinished / MANIFEST).write_text(as_json(sealed), encoding="utf-8")
         for path in [*unfinished.rglob("*"), unfinished]:
-            _sync(path)
+            sync(path)
         _rename_over(unfinished, folder)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    _sync(folder.parent)
+    sync(folder.parent)
     return Checkpoint(folder, manifest)
 
 
@@ -259,7 +183,7 @@ def _rename_over(source: Path, target: Path) -> None:
     if not target.exists():
         os.rename(source, target)
         return
-    aside = _temporary(target.parent)  # a folder cannot be renamed over one that is not empty
+    aside = temporary(target.parent)  # a folder cannot be renamed over one that is not empty
     os.rename(target, aside)
     os.rename(source, target)
     shutil.rmtree(aside)
@@ -329,122 +253,3 @@ def _copied(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The tensors in memory of their own, for the file may be replaced; one with several names stays one."""
     copies = {id(tensor): tensor.clone() for tensor in tensors.values()}
     return {name: copies[id(tensor)] for name, tensor in tensors.items()}
-
-
-# --- finding the checkpoint that a path means ---------------------------------------------------------------
-
-
-def open_checkpoint(path: Path, note: Callable[[str], None] = lambda words: None) -> Checkpoint:
-    """The checkpoint that a path means: of a run its `best`, else its `last`; or these; or itself.
-
-    A damaged `last` falls back to the newest whole checkpoint of its run, and ``note`` is told so.
-    """
-    if is_run(path):
-        read_meta(path)
-        return read_checkpoint(pointed(path, BEST)) if has(path, BEST) else last_checkpoint(path, note)
-    if path.name == LAST and is_run(path.parent):
-        return last_checkpoint(path.parent, note)
-    if path.name == BEST and is_run(path.parent) and has(path.parent, BEST):
-        return read_checkpoint(pointed(path.parent, BEST))
-    if path.is_dir() and ((path / MANIFEST).exists() or (path / WEIGHTS).exists()):
-        return read_checkpoint(path)
-    if path.exists():
-        raise CheckpointError(
-            f"{path} is neither a run (it has no {META} and {CHECKPOINTS}) nor a checkpoint (it has no "
-            f"{MANIFEST}): name the folder that 'catena train' wrote"
-        )
-    raise CheckpointError(f"there is no run or checkpoint {path}{_near(path)}")
-
-
-def last_checkpoint(run: Path, note: Callable[[str], None] = lambda words: None) -> Checkpoint:
-    """The newest whole checkpoint of a run: the one that `last` points to, unless it is damaged."""
-    problem = f"{run} has no checkpoint yet"
-    if has(run, LAST):
-        try:
-            return read_checkpoint(pointed(run, LAST))
-        except CheckpointError as error:
-            problem = str(error)
-    for folder in reversed(checkpoints_of(run)):
-        try:
-            found = read_checkpoint(folder)
-        except CheckpointError as error:
-            problem = str(error)
-            continue
-        note(f"{problem}. Falling back to the newest whole one, {folder}")
-        return found
-    raise CheckpointError(f"no checkpoint of the run can be used: {problem}")
-
-
-def checkpoints_of(run: Path) -> list[Path]:
-    """The checkpoint folders of a run, whole or not, by step."""
-    return sorted((path for path in (run / CHECKPOINTS).glob("step-*") if path.is_dir()), key=step_of)
-
-
-def step_of(folder: Path) -> int:
-    """The step in the name of a checkpoint folder."""
-    number = folder.name.removeprefix("step-")
-    return int(number) if number.isdigit() else -1
-
-
-def is_run(path: Path) -> bool:
-    """Whether a folder is that of a run."""
-    return (path / META).is_file() and (path / CHECKPOINTS).is_dir()
-
-
-def read_meta(run: Path) -> dict[str, Any]:
-    """What is known of a run: versions, command, seed, threads, hashes of its data."""
-    path = run / META
-    if not run.exists():
-        raise CheckpointError(f"there is no run {run}{_near(run)}")
-    if not path.exists():
-        raise CheckpointError(f"{run} is not a run: it has no {META}. Name the folder that 'catena train' wrote")
-    try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-        version = meta["format_version"]
-    except (ValueError, KeyError, TypeError):
-        raise CheckpointError(f"{path} is damaged: it is no longer the JSON that was written") from None
-    check_version(version, path)
-    return meta
-
-
-def has(run: Path, name: str) -> bool:
-    """Whether a run has a `best` or a `last`, even one that points nowhere."""
-    return (run / name).is_symlink() or (run / name).exists()
-
-
-def pointed(run: Path, name: str) -> Path:
-    """Where `best` or `last` points: a link, or a small file where links cannot be made, or a folder."""
-    pointer = run / name
-    if pointer.is_file():
-        target = run / pointer.read_text(encoding="utf-8").strip()
-    else:
-        target = run / os.readlink(pointer) if pointer.is_symlink() else pointer
-    if not target.is_dir():
-        raise CheckpointError(f"{pointer} points to {target}, which is missing. Choose another checkpoint of the run")
-    return target
-
-
-def point(run: Path, name: str, target: Path) -> None:
-    """Let `best` or `last` point to a checkpoint, by a relative path, so that the run can be moved."""
-    relative = target.relative_to(run).as_posix()
-    pointer, fresh = run / name, _temporary(run)
-    if pointer.is_dir() and not pointer.is_symlink():
-        shutil.rmtree(pointer)  # the run was copied by something that followed the link
-    try:
-        fresh.symlink_to(relative, target_is_directory=True)
-    except (OSError, NotImplementedError):
-        write_text_atomically(pointer, relative + "\n")
-        return
-    os.replace(fresh, pointer)
-    _sync(run)
-
-
-def _near(path: Path) -> str:
-    if not path.parent.is_dir():
-        return f": there is no folder {path.parent} either"
-    if (RUNS / path).is_dir():
-        return f": did you mean {RUNS / path}?"
-    close = nearest(path.name, sorted(p.name for p in path.parent.iterdir() if p.is_dir()))
-    if close:
-        return f": did you mean {' or '.join(str(path.parent / name) for name in close)}?"
-    return f" in {path.parent.resolve()}: name the folder that 'catena train' wrote"
