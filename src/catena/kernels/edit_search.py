@@ -55,6 +55,34 @@ def _arrivals(
     return worth
 
 
+@njit(nogil=True)
+def _first_within(raw: Any, low: int, n: int) -> int:
+    """The first place from ``low`` on that is within the band of the best."""
+    top = -np.inf
+    for i in range(low, n + 1):
+        top = max(top, raw[i])
+    while low < n and raw[low] < top - BAND:
+        low += 1
+    return low
+
+
+@njit(nogil=True)
+def _ranked(
+    text: Any, score: float, count: int, wanted: int, most: int, found: Any, lengths: Any, scores: Any
+) -> int:  # fmt: skip
+    """Put a target among the best, in the order of scores; the last falls out where they are full. Their number."""
+    place = min(count, wanted - 1)
+    while place > 0 and scores[place - 1] < score:
+        scores[place], lengths[place] = scores[place - 1], lengths[place - 1]
+        found[place * most : place * most + lengths[place]] = found[
+            (place - 1) * most : (place - 1) * most + lengths[place]
+        ]
+        place -= 1
+    scores[place], lengths[place] = score, len(text)
+    found[place * most : place * most + len(text)] = text
+    return min(count + 1, wanted)
+
+
 @when_needed(D3, D3, D2, DOUBLES, D2, int64, int64, int64, int64, LONGS, LONGS, DOUBLES)
 def strings(
     sub: Any, ins: Any, dele: Any, end: Any, beta: Any, n: int, wanted: int, width: int, most: int,
@@ -81,16 +109,7 @@ def strings(
             if highs[k] == n:
                 score = beam[k, n] + end[lasts[k]]
                 if score > -np.inf and (count < wanted or score > scores[count - 1]):
-                    place = min(count, wanted - 1)
-                    while place > 0 and scores[place - 1] < score:
-                        scores[place], lengths[place] = scores[place - 1], lengths[place - 1]
-                        found[place * most : place * most + lengths[place]] = found[
-                            (place - 1) * most : (place - 1) * most + lengths[place]
-                        ]
-                        place -= 1
-                    scores[place], lengths[place] = score, j
-                    found[place * most : place * most + j] = texts[k, :j]
-                    count = min(count + 1, wanted)
+                    count = _ranked(texts[k, :j], score, count, wanted, most, found, lengths, scores)
         least = scores[wanted - 1] if count == wanted else -np.inf
         for k in range(size):
             for q in range(v):
@@ -106,12 +125,7 @@ def strings(
                 break
             k, q = order[c] // v, order[c] % v
             _arrivals(beam[k], lows[k], highs[k], sub, ins, lasts[k], q, n, beta, raw)
-            low = lows[k]
-            top = -np.inf
-            for i in range(low, n + 1):
-                top = max(top, raw[i])
-            while low < n and raw[low] < top - BAND:
-                low += 1
+            low = _first_within(raw, lows[k], n)
             new_highs[kept] = _rested(raw, dele, q + 1, n, low, new_beam[kept])
             new_lows[kept], new_lasts[kept] = low, q + 1
             new_texts[kept, :j] = texts[k, :j]

@@ -206,6 +206,28 @@ def _move(weights: Any, sums: Any, mask: Any, at: int, by: float, moment: float)
         sums[at] += by * moment
 
 
+@called()
+def _learn(
+    token_first: Any, ids: Any, begin: int, n: int, pair_first: Any, pair_tag: Any, k: int, vector: Any, sums: Any,
+    in_use: Any, kind: int, use: Any, pairs: Any, by: float, now: float,
+) -> None:  # fmt: skip
+    """Move the weights of a sentence of n words ``by`` so much for each use of a tag and of a pair of tags."""
+    at_moves = len(pair_tag)
+    at_start, at_end = at_moves + k * k, at_moves + k * k + k
+    for t in range(n):
+        for j in range(token_first[begin + t], token_first[begin + t + 1]):
+            for p in range(pair_first[ids[j]], pair_first[ids[j] + 1]):
+                if use[t, pair_tag[p]] != 0.0:
+                    _move(vector, sums, in_use, p, by * use[t, pair_tag[p]], now)
+    for p in range(k):
+        _move(vector, sums, in_use, at_start + p, by * use[0, p], now)
+        if kind != MEMM:
+            _move(vector, sums, in_use, at_end + p, by * use[n - 1, p], now)
+        for q in range(k):
+            if pairs[p, q] != 0.0:
+                _move(vector, sums, in_use, at_moves + p * k + q, by * pairs[p, q], now)
+
+
 @when_needed(
     LONGS, INTS, LONGS, LONGS, INTS, LONGS, INTS, int64, NUMBERS, NUMBERS, NUMBERS, int64, float64, float64, float64,
     boolean, int64,
@@ -259,18 +281,7 @@ def learn_sentences(
             total += _chain_wise(scores, n, transitions, start, end, tags, begin, kind, cost, use, pairs)
         scale *= 1 - min(size * decay, 0.9)
         by, now = size / scale, float(moment - 1)
-        for t in range(n):
-            for j in range(token_first[begin + t], token_first[begin + t + 1]):
-                for p in range(pair_first[ids[j]], pair_first[ids[j] + 1]):
-                    if use[t, pair_tag[p]] != 0.0:
-                        _move(vector, sums, in_use, p, by * use[t, pair_tag[p]], now)
-        for p in range(k):
-            _move(vector, sums, in_use, at_start + p, by * use[0, p], now)
-            if kind != MEMM:
-                _move(vector, sums, in_use, at_end + p, by * use[n - 1, p], now)
-            for q in range(k):
-                if pairs[p, q] != 0.0:
-                    _move(vector, sums, in_use, at_moves + p * k + q, by * pairs[p, q], now)
+        _learn(token_first, ids, begin, n, pair_first, pair_tag, k, vector, sums, in_use, kind, use, pairs, by, now)
         if scale < 1e-6:
             vector *= scale
             scale = 1.0
