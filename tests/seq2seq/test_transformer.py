@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -269,6 +270,18 @@ def test_embeddings_enter_with_a_variance_of_one() -> None:
     model = build_transformer(TransformerSettings(), Sides(2000, [1] * 2000, 2, 3, (PAD, 2), True))
     entering = model.embedded(torch.arange(1, 2000)[None])
     assert 0.95 < entering.var().item() < 1.05
+
+
+def test_matrices_of_deep_layers_begin_smaller_where_the_settings_say() -> None:
+    plain, scaled = (
+        (torch.manual_seed(1), build_transformer(TransformerSettings(**SMALL, init=init), SIDES))[1]
+        for init in ("xavier", "depth_scaled")
+    )
+    for side in ("encoder", "decoder"):
+        for i, (layer, other) in enumerate(zip(getattr(plain, side).layers, getattr(scaled, side).layers, strict=True)):
+            for (name, weight), small in zip(layer.named_parameters(), other.parameters(), strict=True):
+                factor = math.sqrt(i + 1) if weight.dim() == 2 else 1.0
+                assert torch.allclose(weight, small * factor), f"{side} {i} {name}"
 
 
 def test_dropout_is_where_the_settings_say_and_in_training_alone() -> None:

@@ -166,8 +166,20 @@ def test_shared_words_are_sought_where_it_is_said(against: str, tmp_path: Path) 
     path.write_text("when do you open\tat nine\nwhere are you\twhen the sun shines\nwho\tme\n", encoding="utf-8")
     made = config(path, "bm25", model={"against": against}, data={"dev": str(path)})
     ConverseApplication().train(made, tmp_path / "run", SilentReporter())
-    best = str(load(tmp_path / "run").predict(["when do you close"])[0])
+    model = load(tmp_path / "run")
+    best = str(model.predict(["when do you close"])[0])
     assert best == ("when the sun shines" if against == "response" else "at nine")
+    documents = {
+        "response": ["at nine", "when the sun shines", "me"],
+        "context": ["when do you open", "where are you", "who"],
+        "both": ["when do you open at nine", "where are you when the sun shines", "who me"],
+    }[against]
+    assert isinstance(model, RetrievalPredictor)
+    assert isinstance(model.ranker, TermRanker)
+    matcher = model.ranker.matcher
+    assert matcher.n == 3
+    assert matcher.mean_length == pytest.approx(sum(len(text.split()) for text in documents) / 3)
+    assert matcher.frequency == {w: sum(w in text.split() for text in documents) for w in " ".join(documents).split()}
 
 
 @pytest.mark.parametrize("kind", ["dual", "generative"])
@@ -252,6 +264,7 @@ def test_configs_that_do_not_fit_are_refused(pairs: Path) -> None:
     for kind, sections, words in (
         ("bm25", {"index": {"clusters": 3}}, "index.clusters = 3 groups the vectors of a dual encoder"),
         ("generative", {"index": {"file": "x"}}, "model.kind = 'generative' writes them"),
+        ("bm25", {"index": {"file": "x"}, "model": {"against": "context"}}, "index.file names responses alone"),
         ("dual", {"training": {"metric": "perplexity"}}, "'perplexity' is no score of this model"),
         ("dual", {"data": {"folds": 3}}, "data.folds is not known"),
         ("mixture", {"model": {"runs": ["a"]}}, "two models or more"),

@@ -39,7 +39,7 @@ from catena.tasks.converse.encoding import (
 from catena.tasks.converse.index import INDEX, build_index, load_index, load_texts, responses_for
 from catena.tasks.converse.predictor import ConversePredictor, RetrievalPredictor
 from catena.tasks.converse.questions import questions_of, scores_of
-from catena.tasks.converse.rankers import DualRanker, MixedRanker, Ranker, Searcher, TermRanker
+from catena.tasks.converse.rankers import DualRanker, MixedRanker, Ranker, Searcher, TermRanker, compared
 from catena.tasks.converse.settings import FITTED, WHAT_NEXT, WRITES, ConverseConfig, MixtureSettings
 from catena.tasks.fitted import Fitted, Fitting
 from catena.tasks.looped import LoopedApplication, TestedTask, same_make
@@ -187,7 +187,7 @@ def _terms(config: ConverseConfig, data: Dataset) -> TermRanker:
     if isinstance(settings, TfidfSettings):
         texts = [*texts, *(" ".join(exchange.context) for exchange in data.train)]
     elif settings.against != "response":
-        texts = [f"{context} {response}" for response, context in zip(*responses_for(config, data), strict=True)]
+        texts = [compared(settings.against, *pair) for pair in zip(*responses_for(config, data), strict=True)]
     matcher = learn_terms(settings, (tokeniser.tokens(text) for text in texts))
     return TermRanker(tokeniser, matcher, settings)
 

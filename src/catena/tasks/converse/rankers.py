@@ -69,6 +69,11 @@ class Searcher(Ranker):
         """Contexts as the index takes them."""
 
 
+def compared(against: str, response: str, context: str) -> str:
+    """What a new context is compared with: a response, what it was said after, or both."""
+    return {"response": response, "context": context, "both": f"{context} {response}"}[against]
+
+
 class TermRanker(Searcher):
     """A ranker by shared words."""
 
@@ -87,11 +92,9 @@ class TermRanker(Searcher):
         return found
 
     def part(self, responses: Sequence[str], contexts: Sequence[str]) -> TermPart:
-        against, documents = self.settings.against, []
-        for response, context in zip(responses, contexts, strict=True):
-            text = {"response": response, "context": context, "both": f"{context} {response}"}[against]
-            documents.append(self.matcher.document(self.tokeniser.tokens(text)))
-        return TermPart.of(documents)
+        against = self.settings.against
+        texts = (compared(against, *pair) for pair in zip(responses, contexts, strict=True))
+        return TermPart.of([self.matcher.document(self.tokeniser.tokens(text)) for text in texts])
 
     def load_part(self, folder: Path) -> TermPart:
         return TermPart.load(folder)

@@ -195,6 +195,11 @@ class ConverseConfig(Config):
             )
         if kind in WRITES and self.index.file is not None:
             yield f"index.file names responses to choose from, and model.kind = {kind!r} writes them: leave it out"
+        if getattr(self.model, "against", None) == "context" and self.index.file is not None:
+            yield (
+                "index.file names responses alone, and model.against = 'context' compares with what each was said "
+                "after, which nobody knows: leave one of them out"
+            )
         encoder = getattr(self.model, "encoder", None)
         longest = getattr(encoder, "max_length", None)
         if getattr(encoder, "positions", "") == "learned" and longest is not None and longest < self.data.max_length:
