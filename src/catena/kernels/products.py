@@ -50,12 +50,14 @@ def widened(d: int) -> int:
 
 
 def _tile(n_rows: int) -> Any:
-    """The function ``tile(x, x_stride, panel, d_in, y, y_stride)`` of pointers that adds a product to ``n_rows`` rows
-    of ``y``, as wide as a panel."""
-    signature = types.void(*(types.CPointer(types.float32), types.int64) * 3)
+    """The function ``tile(x, x_stride, panel, d_in, first, first_stride, y, y_stride)`` of pointers that puts the sum
+    of a product and what is at ``first`` into ``n_rows`` rows of ``y``, as wide as a panel."""
+    signature = types.void(*(types.CPointer(types.float32), types.int64) * 4)
 
     @intrinsic
-    def tile(context: Any, x: Any, x_stride: Any, panel: Any, d_in: Any, y: Any, y_stride: Any) -> Any:
+    def tile(
+        context: Any, x: Any, x_stride: Any, panel: Any, d_in: Any, first: Any, first_stride: Any, y: Any, y_stride: Any
+    ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             _write_tile(builder, n_rows, *arguments)
             return context.get_dummy_value()
@@ -65,14 +67,13 @@ def _tile(n_rows: int) -> Any:
     return tile
 
 
-def _write_tile(builder: Any, n_rows: int, x: Any, x_stride: Any, panel: Any, d_in: Any, y: Any, y_stride: Any) -> None:
+def _write_tile(
+    builder: Any, n_rows: int, x: Any, x_stride: Any, panel: Any, d_in: Any, first: Any, first_stride: Any, y: Any,
+    y_stride: Any,
+) -> None:  # fmt: skip
     """The instructions of a tile: its numbers are loaded, pass through the loop over ``d_in``, and are stored."""
-    places = [
-        vector_at(builder, y, builder.add(builder.mul(INDEX(row), y_stride), INDEX(column)))
-        for row in range(n_rows)
-        for column in range(0, WIDE, LANES)
-    ]
-    first = [builder.load(place, align=4) for place in places]
+    places = _places(builder, n_rows, y, y_stride)
+    starts = [builder.load(place, align=4) for place in _places(builder, n_rows, first, first_stride)]
     before, loop, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
     builder.cbranch(builder.icmp_signed(">", d_in, INDEX(0)), loop, after)
 
@@ -101,14 +102,23 @@ def _write_tile(builder: Any, n_rows: int, x: Any, x_stride: Any, panel: Any, d_
     i.add_incoming(following, loop)
 
     builder.position_at_end(after)
-    for start, total, new in zip(first, sums, added, strict=True):
+    for start, total, new in zip(starts, sums, added, strict=True):
         total.add_incoming(start, before)
         total.add_incoming(new, loop)
     results = [builder.phi(VECTOR) for _ in places]
-    for result, start, new, place in zip(results, first, added, places, strict=True):
+    for result, start, new, place in zip(results, starts, added, places, strict=True):
         result.add_incoming(start, before)
         result.add_incoming(new, loop)
         builder.store(result, place, align=4)
+
+
+def _places(builder: Any, n_rows: int, pointer: Any, stride: Any) -> list[Any]:
+    """The vectors of ``n_rows`` rows, as wide as a panel."""
+    return [
+        vector_at(builder, pointer, builder.add(builder.mul(INDEX(row), stride), INDEX(column)))
+        for row in range(n_rows)
+        for column in range(0, WIDE, LANES)
+    ]
 
 
 def vector_at(builder: Any, pointer: Any, offset: Any) -> Any:
@@ -161,48 +171,57 @@ def add_tiles(
 ) -> None:
     """Add the product of ``n`` rows with a panel, at a pointer, to as many rows. Rows of ``x``, of which ``d_in``
     numbers count, and of ``y``, as wide as a panel, begin where they are said to and lie their strides apart."""
+    _tiles(x, x_at, x_stride, panel, d_in, y, y_at, y_stride, y, y_at, y_stride, n)
+
+
+@inlined()
+def _tiles(
+    x: Any, x_at: Any, x_stride: Any, panel: Any, d_in: Any, first: Any, first_at: Any, first_stride: Any, y: Any,
+    y_at: Any, y_stride: Any, n: Any,
+) -> None:  # fmt: skip
+    """As :func:`add_tiles`, but what the product is added to is read at another place."""
     row = 0
     while row < n:
         rows = _rows_at_once(n - row)
         left, right = place_of(x, x_at + row * x_stride), place_of(y, y_at + row * y_stride)
+        start = place_of(first, first_at + row * first_stride)
         if rows == 8:
-            _eight(left, x_stride, panel, d_in, right, y_stride)
+            _eight(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
         elif rows == 7:
-            _seven(left, x_stride, panel, d_in, right, y_stride)
+            _seven(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
         elif rows == 6:
-            _six(left, x_stride, panel, d_in, right, y_stride)
+            _six(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
         elif rows == 5:
-            _five(left, x_stride, panel, d_in, right, y_stride)
+            _five(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
         elif rows == 4:
-            _four(left, x_stride, panel, d_in, right, y_stride)
+            _four(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
         elif rows == 3:
-            _three(left, x_stride, panel, d_in, right, y_stride)
+            _three(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
         elif rows == 2:
-            _two(left, x_stride, panel, d_in, right, y_stride)
+            _two(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
         else:
-            _one(left, x_stride, panel, d_in, right, y_stride)
+            _one(left, x_stride, panel, d_in, start, first_stride, right, y_stride)
         row += rows
 
 
-def _add_product(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
+@called()
+def add_product(x: Any, panels: Any, y: Any, low: Any, high: Any) -> None:
     """y += x w in the columns of the panels from ``low`` to ``high``, for ``x`` of ``n d_in`` or wider, panels as
-    :func:`packed` makes them, and ``y`` of ``n`` rows as wide as all panels; all of them contiguous. Callable from
-    compiled loops only."""
+    :func:`packed` makes them, and ``y`` of ``n`` rows as wide as all panels; all of them contiguous."""
     n, stride = x.shape
     d_in, wide = panels.shape[1], y.shape[1]
     for p in range(low, high):
         add_tiles(x, 0, stride, place_of(panels, p * d_in * WIDE), d_in, y, p * WIDE, wide, n)
 
 
-add_product: Callable[..., None] = called()(_add_product)
-
-
-def _multiply_onto(x: Any, panels: Any, y: Any, first: Any, low: Any, high: Any) -> None:
-    """As :func:`multiply`, with ``first`` added to every row."""
-    for r in range(y.shape[0]):
-        for j in range(low * WIDE, high * WIDE):
-            y[r, j] = first[j]
-    add_product(x, panels, y, low, high)
+@called()
+def put_product(x: Any, panels: Any, first: Any, y: Any, low: Any, high: Any) -> None:
+    """y = x w + first in the same columns; ``first`` is as wide as all panels."""
+    n, stride = x.shape
+    d_in, wide = panels.shape[1], y.shape[1]
+    for p in range(low, high):
+        panel, at = place_of(panels, p * d_in * WIDE), p * WIDE
+        _tiles(x, 0, stride, panel, d_in, first, at, 0, y, at, wide, n)
 
 
 def _log_softmax_rows(y: Any, v: Any, low: Any, high: Any) -> None:
@@ -228,9 +247,7 @@ def _largest(row: Any) -> Any:
     return most
 
 
-_onto: Callable[..., None] = called()(_multiply_onto)
 _log_softmax: Callable[..., None] = called(SUMS)(_log_softmax_rows)
-multiply_onto: Callable[..., None] = compiled("2", "3", "2", "1", "i", "i")(_multiply_onto)
 log_softmax_rows: Callable[..., None] = compiled("2", "i", "i", "i", fastmath=SUMS)(_log_softmax_rows)
 
 
@@ -239,8 +256,14 @@ def log_softmax_products(x: Any, panels: Any, y: Any, first: Any, v: Any, low: A
     """Both for the rows from ``low`` to ``high``, a few after another, while their products are near."""
     for begin in range(low, high, AT_ONCE):
         end = min(begin + AT_ONCE, high)
-        _onto(x[begin:end], panels, y[begin:end], first, 0, panels.shape[0])
+        put_product(x[begin:end], panels, first, y[begin:end], 0, panels.shape[0])
         _log_softmax(y, v, begin, end)
+
+
+@compiled("2", "3", "2", "1", "i", "i")
+def multiply_onto(x: Any, panels: Any, y: Any, first: Any, low: Any, high: Any) -> None:
+    """As :func:`multiply`, with ``first`` added to every row."""
+    put_product(x, panels, first, y, low, high)
 
 
 @compiled("2", "3", "2", "i", "i")

@@ -17,7 +17,7 @@ from numba.extending import overload
 from catena.kernels.compiled import SUMS, called, compiled
 from catena.kernels.int8_products import map_rows8
 from catena.kernels.looks import look, rounded_up
-from catena.kernels.products import add_product, widened
+from catena.kernels.products import put_product, widened
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.vector_math import exp_less
 
@@ -167,10 +167,7 @@ def _by_kind(x: Any, panels: Any, bias: Any, y: Any) -> Callable[..., None]:
 
 @called()
 def _map_rows(x: Any, panels: Any, bias: Any, y: Any) -> None:
-    for r in range(y.shape[0]):
-        for j in range(y.shape[1]):
-            y[r, j] = bias[j]
-    add_product(x, panels, y, 0, panels.shape[0])
+    put_product(x, panels, bias, y, 0, panels.shape[0])
 
 
 @called()
