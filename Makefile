@@ -13,6 +13,7 @@ help:
 	@echo "make types     mypy"
 	@echo "make docs      run every command, every Python block and every example of the docs"
 	@echo "make mutants   one-line mutants of the algorithms; the tests must catch every one"
+	@echo "make device-wheels   what the tests need, for a machine that reaches no package registry"
 	@echo "make clean     remove the virtual environments and caches"
 
 setup: $(VENV)/installed
@@ -62,4 +63,4 @@ device-wheels:
 	  regex pytest pytest-xdist execnet pluggy iniconfig hypothesis sortedcontainers
 
 clean:
-	rm -rf $(VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf $(VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

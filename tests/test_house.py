@@ -19,7 +19,6 @@ FLOORS = [
     {"training"},
     {"tasks"},
     {"recipes"},
-    {"studio"},
     {"cli"},
     {"__main__"},
 ]
