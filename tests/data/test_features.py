@@ -22,7 +22,7 @@ from catena.data.features import (
 )
 from catena.data.settings import FeatureSettings
 from catena.errors import CheckpointError
-from tests.oracle.ngrams import character_ngrams, ngrams, value
+from tests.oracle.text_features import character_ngrams, ngrams, value
 
 TOKEN_LISTS = st.lists(st.lists(st.sampled_from(["a", "b", "ab", "ba", "é中"]), max_size=7), max_size=6)
 SETTINGS = st.builds(
