@@ -390,6 +390,7 @@ class StructureLaws(ABC):
         for ask in (
             lambda s: s.marginals(), lambda s: s.entropy(), lambda s: s.log_prob(member), lambda s: s.max(),
             lambda s: s.expectation(value), lambda s: s.kl(value), lambda s: value.kl(s),
+            lambda s: _where_finite(s.topk(3).scores),
         ):  # fmt: skip
             function, inputs = self.differentiated(Case(seed=21), ask)
             assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
@@ -398,7 +399,7 @@ class StructureLaws(ABC):
         for case in (Case(never=0.6), Case(never=1.0), Case(never=0.4, scale=1e4)):
             for ask in (
                 lambda s: s.log_partition(), lambda s: s.entropy(), lambda s: s.max(),
-                lambda s: s.expectation(s),
+                lambda s: s.expectation(s), lambda s: s.topk(2).scores,
             ):  # fmt: skip
                 function, inputs = self.differentiated(case, ask)
                 answer = function(*inputs)
@@ -445,6 +446,10 @@ def as_ids(x: Tensor) -> Ids:
         return tuple(frozen(row) if isinstance(row, list) else row for row in rows)
 
     return frozen(x.tolist())
+
+
+def _where_finite(x: Tensor) -> Tensor:
+    return torch.where(x.isfinite(), x, 0.0)
 
 
 def surprise(statistic: float, freedom: int) -> float:

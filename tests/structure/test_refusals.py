@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
 
@@ -114,6 +117,57 @@ def test_members_of_another_shape_are_refused(name: str) -> None:
     for question in (structure.score, structure.log_prob, structure.parts):
         with pytest.raises(ShapeError, match=r"members must end in the axes \[\w = 2\], but their shape is \[1\]"):
             question(torch.tensor(member))
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("name", BY_LENGTHS)
+def test_members_may_be_of_any_integer_type(name: str, backend: str) -> None:
+    structure = BY_LENGTHS[name](torch.tensor([3, 2]))
+    best = structure.argmax()
+    with use_backend(backend):
+        for question in (structure.score, structure.log_prob, structure.parts):
+            assert torch.equal(question(best.to(torch.int32)), question(best))
+
+
+WRONG_MEMBERS = """
+import torch
+from tests.structure.test_refusals import BY_LENGTHS
+
+for name, make in BY_LENGTHS.items():
+    structure = make(torch.tensor([3, 2]))
+    best = structure.argmax()
+    for question in (structure.score, structure.log_prob, structure.parts):
+        for wrong in (best.tolist(), best.numpy(), best.float(), best > 0):
+            try:
+                question(wrong)
+            except Exception as error:
+                print(error)
+"""
+
+
+def test_members_are_neither_lists_nor_arrays_nor_fractions_nor_truths() -> None:
+    # In a process of its own: in this one the types that signatures ask for are checked first.
+    run = subprocess.run([sys.executable, "-c", WRONG_MEMBERS], capture_output=True, text=True, timeout=600, check=True)
+    told = Counter(line.split(" must ")[1] for line in run.stdout.splitlines())
+    assert told == dict.fromkeys(
+        (
+            "be a tensor, but it is of type list: call torch.as_tensor first",
+            "be a tensor, but it is of type ndarray: call torch.as_tensor first",
+            "be whole numbers, but their dtype is torch.float32: make them int64",
+            "be whole numbers, but their dtype is torch.bool: make them int64",
+        ),
+        3 * len(BY_LENGTHS),
+    )
+
+
+@pytest.mark.parametrize("name", ["chain", "projective", "non-projective"])
+def test_a_mask_of_numbers_is_refused(name: str) -> None:
+    given = BY_LENGTHS[name](torch.tensor([3, 2]))
+    object.__setattr__(given, "mask", torch.ones(2, 3, dtype=torch.uint8))
+    with pytest.raises(
+        ShapeError, match=r"mask must be bool, True where .* dtype is torch.uint8: call .bool\(\) first"
+    ):
+        given.__post_init__(None, "error")  # type: ignore[attr-defined]
 
 
 def test_members_of_another_batch_are_refused() -> None:

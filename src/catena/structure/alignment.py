@@ -35,7 +35,14 @@ from catena.structure.alignment_operations import (
 )
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths, fits_batch
+from catena.structure.checks import (
+    check_floating,
+    check_tensors,
+    checked_ids,
+    checked_lengths,
+    checked_members,
+    fits_batch,
+)
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
@@ -193,7 +200,7 @@ class Alignment(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def score(self, y: Int[Tensor, "*batch n"]) -> Float[Tensor, "*batch"]:
-        check_members(y, self.batch_shape, {"n": None})
+        y = checked_members(y, self.batch_shape, {"n": None})
         steps = steps_of(y)
         substituted, inserted, deleted = (look_up(x, steps.i, steps.j) for x in self.score_tensors())
         picked = torch.where(y == SUBSTITUTE, substituted, torch.where(y == INSERT, inserted, deleted))
@@ -201,16 +208,22 @@ class Alignment(SemiringProgram):
         return torch.where(whole, torch.where(y >= 0, picked, 0.0).sum(-1), NEVER)
 
     def parts(self, y: Int[Tensor, "*batch n"]) -> Float[Tensor, "*batch s t"]:
+        y = checked_members(y, self.batch_shape, {"n": None})
         return marked(steps_of(y), SUBSTITUTE, *self.substitutions.shape[-2:]).to(self.substitutions.dtype)
 
     def operation_parts(self, y: Int[Tensor, "*batch n"]) -> Operations:
         """Members as 0/1 tensors in the shape of :meth:`operation_marginals`."""
-        steps, (s, t), dtype = steps_of(y), self.substitutions.shape[-2:], self.substitutions.dtype
+        steps, (s, t), dtype = (
+            steps_of(checked_ids("members", y)),
+            self.substitutions.shape[-2:],
+            self.substitutions.dtype,
+        )
         kinds = ((SUBSTITUTE, s, t), (INSERT, s + 1, t), (DELETE, s, t + 1))
         return Operations(*(marked(steps, *kind).to(dtype) for kind in kinds))
 
     def pairs(self, y: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n 2"]:
         """Members as rows ``(source, target)`` of positions, -1 on the side of a gap; both -1 behind the last."""
+        y = checked_ids("members", y)
         steps = steps_of(y)
         source = torch.where((y == SUBSTITUTE) | (y == DELETE), steps.i, -1)
         target = torch.where((y == SUBSTITUTE) | (y == INSERT), steps.j, -1)

@@ -24,7 +24,7 @@ from catena.structure.alignment_constraints import hits
 from catena.structure.alignment_operations import behind_zero, look_up, skewed
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths, fits_batch
+from catena.structure.checks import check_floating, check_tensors, checked_lengths, checked_members, fits_batch
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
@@ -159,7 +159,7 @@ class OneToOne(SemiringProgram):
 
     def score(self, y: Int[Tensor, "*batch s"]) -> Float[Tensor, "*batch"]:
         s, t = self.scores.shape[-2:]
-        check_members(y, self.batch_shape, {"s": s})
+        y = checked_members(y, self.batch_shape, {"s": s})
         scores, source_gaps, target_gaps = self.score_tensors()
         real_source = mask_from_lengths(self._source_lengths(), y.shape[-1])
         real_target = mask_from_lengths(self._target_lengths(), t)
@@ -175,7 +175,7 @@ class OneToOne(SemiringProgram):
         return torch.where(in_order, total, NEVER)
 
     def parts(self, y: Int[Tensor, "*batch s"]) -> Float[Tensor, "*batch s t"]:
-        check_members(y, self.batch_shape, {"s": self.scores.shape[-2]})
+        y = checked_members(y, self.batch_shape, {"s": self.scores.shape[-2]})
         columns = torch.arange(self.scores.shape[-1], device=y.device)
         return (y[..., None] == columns).to(self.scores.dtype)
 

@@ -347,7 +347,9 @@ class SemiringProgram(Structured):
         scores, pull = self._pullback(KBest(k))
         basis = torch.eye(k, dtype=scores.dtype, device=scores.device)
         basis = basis.reshape(k, k, *(1 for _ in self.batch_shape)).expand(k, *scores.shape)
-        return TopK(scores, torch.stack([self.member(pull(one)) for one in basis]))
+        members = torch.stack([self.member(pull(one)) for one in basis])
+        # The program ran on detached scores; those of its members can be differentiated.
+        return TopK(torch.where(scores == NEVER, NEVER, self.score(members)), members)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "..."]:
         size = sum(x.numel() for x in self._spread_over(self.batch_shape).score_tensors() if x is not None)

@@ -24,9 +24,11 @@ from catena.structure.base import SemiringProgram, Structured, TopK
 from catena.structure.checks import (
     can_look_at,
     check_floating,
-    check_members,
+    check_mask,
     check_tensors,
+    checked_ids,
     checked_lengths,
+    checked_members,
     fits_batch,
 )
 from catena.structure.constraints import ChainConstraint, Impossible, check_possible
@@ -76,6 +78,7 @@ class LinearChain(SemiringProgram):
     def __post_init__(self, constraint: ChainConstraint | None, impossible: Impossible) -> None:
         check_tensors(self, "emissions", "transitions", "start", "end", "steps", "lengths", "mask")
         check_floating(self.score_tensors())
+        check_mask(self.mask)
         self._check_shapes()
         object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.emissions.shape[-2]))
         if constraint is not None:
@@ -148,6 +151,7 @@ class LinearChain(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def log_prob(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
+        y = checked_ids("tags", y)
         if y.shape != self.emissions.shape[:-1] or not kernels_serve(*self.score_tensors()):
             return super().log_prob(y)
         from catena.kernels.chain_score import log_prob
@@ -156,6 +160,7 @@ class LinearChain(SemiringProgram):
         return found if len(self.batch_shape) == 1 else found.reshape(self.batch_shape)
 
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
+        y = checked_ids("tags", y)
         if y.shape == self.emissions.shape[:-1] and kernels_serve(*self.score_tensors()):
             from catena.kernels.chain_score import score
 
@@ -179,12 +184,13 @@ class LinearChain(SemiringProgram):
         return torch.where(impossible, NEVER, torch.where(real, picked, 0.0).sum(-1))
 
     def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t k"]:
-        check_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
+        y = checked_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
         tags = torch.arange(self.emissions.shape[-1], device=y.device)
         return ((y[..., None] == tags) & self.real()[..., None]).to(self.emissions.dtype)
 
     def pairs(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t k k"]:
         """0/1 parts of neighbouring tags, in the shape of :meth:`pair_marginals`."""
+        y = checked_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
         real = self.real().expand(y.shape)
         before = self._tags_before(torch.where(real, y, 0), real)
         tags = torch.arange(self.emissions.shape[-1], device=y.device)
@@ -335,7 +341,7 @@ class LinearChain(SemiringProgram):
     def _known(self, y: Tensor) -> Tensor:
         """Tags that can be looked up: 0 where there is none."""
         t, k = self.emissions.shape[-2:]
-        check_members(y, self.batch_shape, {"t": t})
+        y = checked_members(y, self.batch_shape, {"t": t})
         tags = torch.where(self.real(), y, 0)
         if can_look_at(tags) and bool((tags >= k).any()):
             raise DataError(f"tags must lie below their number, {k}, but one is {int(tags.max())}")

@@ -27,10 +27,22 @@ def check_tensors(structure: object, *names: str) -> None:
     """Raise where what a structure was given by these names is no tensor, such as a list or an array."""
     for name in names:
         x = getattr(structure, name)
-        if x is not None and not isinstance(x, Tensor):
-            raise ShapeError(
-                f"{name} must be a tensor, but it is of type {type(x).__name__}: call torch.as_tensor first"
-            )
+        if x is not None:
+            check_tensor(name, x)
+
+
+def check_tensor(name: str, x: object) -> None:
+    """Raise where a value is no tensor, such as a list or an array."""
+    if not isinstance(x, Tensor):
+        raise ShapeError(f"{name} must be a tensor, but it is of type {type(x).__name__}: call torch.as_tensor first")
+
+
+def check_mask(mask: Shaped[Tensor, "..."] | None) -> None:
+    """Raise where a mask is of numbers, which might say the opposite, or how much."""
+    if mask is not None and mask.dtype is not torch.bool:
+        raise ShapeError(
+            f"mask must be bool, True where a position is real, but its dtype is {mask.dtype}: call .bool() first"
+        )
 
 
 def check_floating(tensors: Sequence[Shaped[Tensor, "..."] | None]) -> None:
@@ -49,9 +61,7 @@ def checked_lengths(name: str, lengths: Int[Tensor, "*batch"] | None, most: int)
     """
     if lengths is None:
         return None
-    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype is torch.bool:
-        raise ShapeError(f"{name} must be whole numbers, but their dtype is {lengths.dtype}: make them int64")
-    lengths = lengths.to(torch.int64)
+    lengths = checked_ids(name, lengths)
     if not can_look_at(lengths):
         return lengths.clamp(0, most)
     if lengths.numel():
@@ -70,13 +80,25 @@ def fits_batch(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:
     return all(shape[-i] == whole[-i] or (i > own and shape[-i] == 1) for i in range(1, len(shape) + 1))
 
 
-def check_members(y: Shaped[Tensor, "..."], batch: Sequence[int], own: Mapping[str, int | None]) -> None:
-    """Raise unless members end in the batch axes and their own, which may be of any size where it is None."""
+def checked_members(
+    y: Shaped[Tensor, "..."], batch: Sequence[int], own: Mapping[str, int | None]
+) -> Int[Tensor, "..."]:
+    """Members as int64; raises unless they end in the batch axes and their own, of any size where it is None."""
+    y = checked_ids("members", y)
     whole = (*batch, *own.values())
     ends = y.shape[max(0, y.dim() - len(whole)) :]
     if len(ends) < len(whole) or any(b is not None and a != b for a, b in zip(ends, whole, strict=True)):
         named = ", ".join([*map(str, batch), *(name if n is None else f"{name} = {n}" for name, n in own.items())])
         raise ShapeError(f"members must end in the axes [{named}], but their shape is {list(y.shape)}")
+    return y
+
+
+def checked_ids(name: str, ids: Shaped[Tensor, "..."]) -> Int[Tensor, "..."]:
+    """Ids as int64, of whatever integer type they are; raises for what is no tensor of whole numbers."""
+    check_tensor(name, ids)
+    if ids.is_floating_point() or ids.is_complex() or ids.dtype is torch.bool:
+        raise ShapeError(f"{name} must be whole numbers, but their dtype is {ids.dtype}: make them int64")
+    return ids.to(torch.int64)
 
 
 def check_count(name: str, count: int, least: int) -> None:

@@ -26,9 +26,9 @@ from catena.structure.base import SemiringProgram, Structured, TopK
 from catena.structure.checks import (
     can_look_at,
     check_floating,
-    check_members,
     check_tensors,
     checked_lengths,
+    checked_members,
     fits_batch,
 )
 from catena.structure.constraints import Impossible, check_possible, forbid
@@ -132,7 +132,7 @@ class CTC(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
-        check_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
+        y = checked_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
         real = self.real().expand(y.shape)
         labelled = (y >= 0) & (y < self.emissions.shape[-1])
         labels = torch.where(real & labelled, y, 0)
@@ -148,12 +148,13 @@ class CTC(SemiringProgram):
         return torch.where(whole, torch.where(real, picked, 0.0).sum(-1), NEVER)
 
     def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t v"]:
-        check_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
+        y = checked_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
         labels = torch.arange(self.emissions.shape[-1], device=y.device)
         return ((y[..., None] == labels) & self.real()[..., None]).to(self.emissions.dtype)
 
     def positions(self, y: Int[Tensor, "*batch t"]) -> Int[Tensor, "*batch t"]:
         """The position in the target that each frame of a member belongs to; -1 for a blank."""
+        y = checked_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
         place = self._begun(y)[1]
         return torch.where(self.real() & (y >= 0) & (y != self.blank), place, -1)
 

@@ -27,7 +27,7 @@ from catena.numerics import NEVER, log_sum_exp, masked_softmax
 from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import Structured, TopK
-from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths
+from catena.structure.checks import check_floating, check_mask, check_tensors, checked_lengths, checked_members
 from catena.structure.constraints import Impossible, check_possible, forbid
 
 T = TypeVar("T", bound="DependencyTree")
@@ -92,6 +92,7 @@ class DependencyTree(Structured):
     def __post_init__(self, constraint: ArcConstraint | None, impossible: Impossible) -> None:
         check_tensors(self, "arcs", "labels", "lengths", "mask")
         check_floating(self.score_tensors())
+        check_mask(self.mask)
         self._check_shapes()
         object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.arcs.shape[-1] - 1))
         if constraint is not None:
@@ -282,7 +283,7 @@ class DependencyTree(Structured):
     def _split(self, y: Tensor) -> tuple[Tensor, Tensor | None]:
         """Heads, and labels where there are any."""
         own = {"t": self.arcs.shape[-1] - 1}
-        check_members(y, self.batch_shape, own if self.labels is None else {**own, "head and label": 2})
+        y = checked_members(y, self.batch_shape, own if self.labels is None else {**own, "head and label": 2})
         return (y, None) if self.labels is None else (y[..., 0], y[..., 1])
 
     def _added(self, y: Tensor) -> Tensor:

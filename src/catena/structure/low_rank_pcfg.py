@@ -18,7 +18,7 @@ from torch import Tensor
 from catena.numerics import NEVER, log_sum_exp
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths
+from catena.structure.checks import check_floating, check_tensors, checked_lengths, checked_members
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.parses import (
     check_grammar_shapes,
@@ -145,7 +145,7 @@ class LowRankPCFG(SemiringProgram):
         return PCFG(self.words, rules, self.roots, self.spans, self.lengths)
 
     def score(self, y: Int[Tensor, "*batch m 4"]) -> Float[Tensor, "*batch"]:
-        check_members(y, self.batch_shape, {"m": None, "row": 4})
+        y = checked_members(y, self.batch_shape, {"m": None, "row": 4})
         t = self.words.shape[-2]
         nodes, rank = nodes_of(y, t), in_preorder(y, t)[..., 3]
         rest = score_of_words_roots_and_spans(nodes, self.words, self.roots, self.spans, self._lengths(), *self.sizes)
@@ -160,6 +160,7 @@ class LowRankPCFG(SemiringProgram):
         return torch.where(fits, rest + torch.where(nodes.inner, picked, 0.0).sum(-1), NEVER)
 
     def parts(self, y: Int[Tensor, "*batch m 4"]) -> Float[Tensor, "*batch t t s"]:
+        y = checked_members(y, self.batch_shape, {"m": None, "row": 4})
         return chart_of_tree(y, self.words.shape[-2], self.sizes[1]).to(self.words.dtype)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:

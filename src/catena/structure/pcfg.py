@@ -21,7 +21,7 @@ from torch import Tensor
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths
+from catena.structure.checks import check_floating, check_tensors, checked_ids, checked_lengths, checked_members
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.parses import (
     check_grammar_shapes,
@@ -144,7 +144,7 @@ class PCFG(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def score(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch"]:
-        check_members(y, self.batch_shape, {"m": None, "triple": 3})
+        y = checked_members(y, self.batch_shape, {"m": None, "triple": 3})
         nodes, s = nodes_of(y, self.words.shape[-2]), self.sizes[1]
         rest = score_of_words_roots_and_spans(nodes, self.words, self.roots, self.spans, self._lengths(), *self.sizes)
         labels = (nodes.label, nodes.label.gather(-1, nodes.left), nodes.label.gather(-1, nodes.right))
@@ -153,10 +153,12 @@ class PCFG(SemiringProgram):
         return rest + torch.where(nodes.inner, look_up(self.rules.flatten(-3), place), 0.0).sum(-1)
 
     def parts(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch t t s"]:
+        y = checked_members(y, self.batch_shape, {"m": None, "triple": 3})
         return chart_of_tree(y, self.words.shape[-2], self.sizes[1]).to(self.words.dtype)
 
     def rule_counts(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch n s s"]:
         """How often each rule is used in a member, in the shape of :meth:`expected_rules`."""
+        y = checked_ids("members", y)
         nodes, (n, s) = nodes_of(y, self.words.shape[-2]), self.sizes
         left, right = nodes.label.gather(-1, nodes.left), nodes.label.gather(-1, nodes.right)
         there = nodes.inner & (nodes.label >= 0) & (nodes.label < n) & (torch.minimum(left, right) >= 0)

@@ -19,7 +19,7 @@ from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured
-from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths, fits_batch
+from catena.structure.checks import check_floating, check_tensors, checked_lengths, checked_members, fits_batch
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.segment_constraints import SegmentConstraint
 from catena.structure.semirings import Semiring
@@ -124,7 +124,7 @@ class SemiMarkov(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def score(self, y: Int[Tensor, "*batch t 3"]) -> Float[Tensor, "*batch"]:
-        check_members(y, self.batch_shape, {"t": None, "triple": 3})
+        y = checked_members(y, self.batch_shape, {"t": None, "triple": 3})
         t, m, k = self.segments.shape[-3:]
         begin, label = y[..., 0], y[..., 2]
         there = begin >= 0
@@ -144,6 +144,7 @@ class SemiMarkov(SemiringProgram):
         return torch.where(self._covers(y), torch.where(there, picked, 0.0).sum(-1), NEVER)
 
     def parts(self, y: Int[Tensor, "*batch t 3"]) -> Float[Tensor, "*batch t m k"]:
+        y = checked_members(y, self.batch_shape, {"t": None, "triple": 3})
         t, m, k = self.segments.shape[-3:]
         places = self._places(y)
         flat = self.segments.new_zeros(*y.shape[:-2], t * m * k + 1)

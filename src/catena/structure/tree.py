@@ -20,7 +20,7 @@ from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_members, check_tensors, checked_lengths, fits_batch
+from catena.structure.checks import check_floating, check_tensors, checked_lengths, checked_members, fits_batch
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
@@ -95,13 +95,14 @@ class SpanTree(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def score(self, y: Int[Tensor, "*batch n 3"]) -> Float[Tensor, "*batch"]:
-        check_members(y, self.batch_shape, {"n": None, "triple": 3})
+        y = checked_members(y, self.batch_shape, {"n": None, "triple": 3})
         nodes = nodes_of(y, self.scores.shape[-2])
         labelled = (~nodes.real | ((nodes.label >= 0) & (nodes.label < self.scores.shape[-1]))).all(-1)
         picked = torch.where(nodes.real, at_span(self.scores, nodes, nodes.label), 0.0).sum(-1)
         return torch.where(nodes.are_trees(self._lengths()) & labelled, picked, NEVER)
 
     def parts(self, y: Int[Tensor, "*batch n 3"]) -> Float[Tensor, "*batch t t k"]:
+        y = checked_members(y, self.batch_shape, {"n": None, "triple": 3})
         return chart_of_tree(y, *self.scores.shape[-2:]).to(self.scores.dtype)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:

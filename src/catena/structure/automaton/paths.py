@@ -27,6 +27,7 @@ from catena.structure.automaton.topology import Array, Topology
 from catena.structure.automaton.value import EPSILON, LOG, Automaton
 from catena.structure.backend import kernels_serve
 from catena.structure.base import Structured, TopK
+from catena.structure.checks import checked_members
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Max, Semiring
 
@@ -154,6 +155,7 @@ class Paths(Structured):
         return self.gradients([0])[1][0]
 
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
+        y = checked_members(y, self.batch_shape, {"t": None})
         a, n = self.machine.n_arcs, self.machine.n_states
         unknown = (y[..., 1:] >= a).any(-1) | (y[..., 0] >= n)
         begins, arcs = y[..., 0].clamp(-1, n - 1), y[..., 1:].clamp(-1, a - 1)
@@ -170,7 +172,7 @@ class Paths(Structured):
         return torch.where(broken | unknown, NEVER, middle + ends[..., 0])
 
     def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch arcs"]:
-        arcs = y[..., 1:]
+        arcs = checked_members(y, self.batch_shape, {"t": None})[..., 1:]
         counts = self.weight.new_zeros(*y.shape[:-1], self.machine.n_arcs + 1)
         places = torch.where((arcs >= 0) & (arcs < self.machine.n_arcs), arcs, self.machine.n_arcs)
         return counts.scatter_add(-1, places, torch.ones_like(places, dtype=counts.dtype))[..., :-1]
