@@ -120,6 +120,15 @@ class EncoderLaws:
         with pytest.raises(ShapeError, match=f"has size {encoder.d_in + 1} on axis 'd_in'"):
             encoder(torch.zeros(1, 2, encoder.d_in + 1).double(), torch.tensor([2]))
 
+    def test_without_lengths_all_positions_are_real(self, encoder: Encoder) -> None:
+        x = batch(encoder)
+        assert torch.equal(encoder(x), encoder(x, torch.full((4,), 7)))
+
+    @pytest.mark.parametrize("wrong", [-1, 8])
+    def test_lengths_beyond_the_input_are_refused(self, encoder: Encoder, wrong: int) -> None:
+        with pytest.raises(ShapeError, match=f"lengths must lie from 0 to 7, .* but one is {wrong}$"):
+            encoder(batch(encoder), torch.tensor([4, wrong, 1, 6]))
+
 
 class CausalEncoderLaws(EncoderLaws):
     """For encoders that see nothing of what comes later."""

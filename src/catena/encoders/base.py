@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from catena.shapes import mask_from_lengths, read_axes
+from catena.structure.checks import check_tensor, checked_lengths
 
 
 class Encoder(nn.Module, ABC):
@@ -20,12 +22,14 @@ class Encoder(nn.Module, ABC):
     d_in: int
     d_out: int
 
-    def forward(self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b t d_out"]:
-        """Encode each sequence of ``x``, of which the first ``lengths[i]`` positions are real."""
+    def forward(
+        self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"] | None = None
+    ) -> Float[Tensor, "b t d_out"]:
+        """Encode each sequence of ``x``: its first ``lengths[i]`` positions are real, or all if lengths are omitted."""
         b, t, _ = read_axes("the input of the encoder", tuple(x.shape), "b t d_in", d_in=self.d_in).values()
         if t == 0:
             return x.new_zeros(b, 0, self.d_out)
-        lengths = lengths.to(x.device)
+        lengths = _read_lengths(lengths, b, t).to(x.device)
         mask = mask_from_lengths(lengths, t)
         padded = ~mask[..., None]
         return self.encode(x.masked_fill(padded, 0.0), lengths, mask).masked_fill(padded, 0.0)
@@ -40,3 +44,13 @@ class Encoder(nn.Module, ABC):
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
     ) -> Float[Tensor, "b t d_out"]:
         """The work itself: ``x`` is 0 at padded positions, and whatever is returned there is dropped."""
+
+
+def _read_lengths(lengths: Tensor | None, b: int, t: int) -> Int[Tensor, "b"]:
+    if lengths is None:
+        return torch.full((b,), t)
+    check_tensor("lengths", lengths)
+    read_axes("lengths", tuple(lengths.shape), "b", b=b)
+    found = checked_lengths("lengths", lengths, t)
+    assert found is not None
+    return found

@@ -18,6 +18,7 @@ from catena.errors import DataError
 from catena.kernels.top import largest
 from catena.numerics import NEVER
 from catena.shapes import read_axes
+from catena.structure import checks
 
 
 class OutputLayer(nn.Module, ABC):
@@ -144,6 +145,7 @@ def checked_targets(layer: OutputLayer, hidden: Tensor, targets: Tensor) -> Int[
     """
     read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=layer.d_in)
     read_axes("targets", tuple(targets.shape), "n", n=len(hidden))
+    targets = checks.checked_ids("targets", targets)
     if targets.device.type == "cpu" and len(targets):
         low, high = (int(x) for x in torch.aminmax(targets))
         if low < 0 or high >= layer.v:
@@ -151,4 +153,4 @@ def checked_targets(layer: OutputLayer, hidden: Tensor, targets: Tensor) -> Int[
                 f"targets must be ids from 0 to {layer.v - 1}, but one is {low if low < 0 else high}: "
                 "leave padding out, and give ids of the vocabulary that the layer was made for"
             )
-    return targets.long()
+    return targets
