@@ -52,6 +52,12 @@ def test_heads_with_scaled_products_equal_torchs(n_heads: int) -> None:
         assert torch.allclose(found, wanted, rtol=0, atol=1e-10)
 
 
+def test_heads_share_the_inner_size_of_scores() -> None:
+    for n_heads, d, inner in ((1, 8, 8), (2, 8, 4), (3, 2, 1), (2, None, 3)):
+        looking = build_cross("additive", 6, 4, n_heads, d)
+        assert [len(score.weight) for score in looking.scores] == [inner] * n_heads
+
+
 @pytest.mark.parametrize("name", list(SCORES))
 def test_each_head_has_a_score_of_its_own(name: str) -> None:
     looking = build_cross(name, 6, 4, 2, 4).double()

@@ -18,19 +18,21 @@ def test_cudnn_is_not_trusted_and_all_others_are() -> None:
 @pytest.mark.parametrize("with_gradient", [True, False])
 def test_only_what_has_a_gradient_chooses_its_kernel(monkeypatch: pytest.MonkeyPatch, with_gradient: bool) -> None:
     """The choice is of kernels of a GPU, and no GPU is needed to see it made."""
-    seen = []
+    seen: list[object] = []
 
     class OnGpu(torch.Tensor):
         device = torch.device("cuda")
 
-    def attention(q: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
-        seen.append(torch.backends.cuda.cudnn_sdp_enabled())
+    def attention(*given: object, **more: object) -> torch.Tensor:
+        seen.append((torch.backends.cuda.cudnn_sdp_enabled(), given, more))
         return q
 
     monkeypatch.setattr(fused.F, "scaled_dot_product_attention", attention)
     before = torch.backends.cuda.cudnn_sdp_enabled()
-    q = torch.zeros(1, 1, 2, 3).as_subclass(OnGpu)
+    q, mask = torch.zeros(1, 1, 2, 3).as_subclass(OnGpu), torch.ones(1, 1, 2, 2, dtype=torch.bool)
     with torch.set_grad_enabled(with_gradient):
-        fused_attention(q, q, q)
-    assert seen == [before and not with_gradient]
+        fused_attention(q, q, q, mask, 0.25, causal=True)
+    assert seen == [
+        (before and not with_gradient, (q, q, q), {"attn_mask": mask, "dropout_p": 0.25, "is_causal": True})
+    ]
     assert torch.backends.cuda.cudnn_sdp_enabled() == before

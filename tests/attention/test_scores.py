@@ -57,6 +57,15 @@ def test_each_score_equals_its_formula(name: str) -> None:
                 assert found[b, i, j] == pytest.approx(wanted, abs=1e-12)
 
 
+@pytest.mark.parametrize("name", ["additive", "hadamard", "concat", "concat_product"])
+def test_weights_begin_as_those_of_a_linear_layer_with_one_output(name: str) -> None:
+    score = build_score(name, 400, 400, 400)
+    most = 1 / math.sqrt(len(score.weight))
+    assert 0.95 * most < float(score.weight.detach().max()) <= most
+    assert -most <= float(score.weight.detach().min()) < -0.95 * most
+    assert not getattr(score, "bias", torch.zeros(())).any()
+
+
 @pytest.mark.parametrize("name", ["bilinear", "additive", "hadamard", "concat"])
 def test_learned_scores_join_queries_and_keys_of_two_sizes(name: str) -> None:
     score = build_score(name, 4, 6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -74,6 +76,18 @@ def test_batches_change_nothing(kind: str) -> None:
         (alone,) = made.search_all([x], nbest=2)
         assert [(f.tokens, f.alignment) for f in alone] == [(f.tokens, f.alignment) for f in listed]
         assert [f.log_prob for f in alone] == pytest.approx([f.log_prob for f in listed], abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_what_goes_on_for_ever_is_cut_by_the_length_of_its_own_source(kind: str) -> None:
+    made = model(kind)
+    for name, bias in made.network.named_parameters():
+        if bias.shape == (made.network.v,) and name.startswith(("output", "generated")):
+            bias.data[END] = -math.inf
+    sources = ["ab", "abbabbaabbababa", "a"]
+    for x, listed in zip(sources, made.search_all(sources), strict=True):
+        assert not listed[0].finished
+        assert [found.tokens for found in listed] == [found.tokens for found in made.search_all([x])[0]]
 
 
 def test_marks_are_never_written_and_every_symbol_can_be() -> None:

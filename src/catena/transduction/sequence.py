@@ -6,6 +6,7 @@ networks that copy may write them all the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,10 +33,18 @@ PAD, UNKNOWN_SOURCE, BEGIN, END = 0, 1, 1, 2
 """Ids that are no symbols: the same on both sides but for 1, an unknown source symbol or the beginning of a target."""
 FIRST = 2
 """What is added to the ids of an alphabet, which count from 1."""
+STEP = 16
+"""Limits of length are multiples of this."""
 ROOM = {"cpu": 6000}
 """Source symbols that are searched for together, by the kind of device."""
 MORE_ROOM = 60_000
 """The same where it is not named."""
+
+
+def longest_target(x: Tokens) -> int:
+    """The most steps of a target: three for each symbol of its source and some more, rounded up so that sources of like
+    length are searched together."""
+    return STEP * math.ceil((3 * (len(x) + 1) + 20) / STEP)
 
 
 def build_network(settings: SequenceSettings, source: Alphabet, target: Alphabet) -> EncoderDecoder:
@@ -91,16 +100,18 @@ class SequenceModel(NetworkTransducer):
     @torch.no_grad()
     def search_all(self, sources: Sequence[Tokens], nbest: int = 1) -> list[list[Found]]:
         found: list[list[Found]] = [[] for _ in sources]
-        for rows in alike(sources, ROOM.get(self.device.type, MORE_ROOM)):
-            some = [sources[r] for r in rows]
-            for r, listed in zip(rows, self._search(some, nbest), strict=True):
-                found[r] = listed if sources[r] else [Found((), 0.0, ())]
+        limits = [longest_target(x) for x in sources]
+        for limit in sorted(set(limits)):  # of a source alone: what is searched beside it must not matter
+            own = [r for r, other in enumerate(limits) if other == limit]
+            for places in alike([sources[r] for r in own], ROOM.get(self.device.type, MORE_ROOM)):
+                rows = [own[i] for i in places]
+                for r, listed in zip(rows, self._search([sources[r] for r in rows], nbest, limit), strict=True):
+                    found[r] = listed if sources[r] else [Found((), 0.0, ())]
         return found
 
-    def _search(self, sources: Sequence[Tokens], nbest: int) -> list[list[Found]]:
-        """The best targets of a batch."""
+    def _search(self, sources: Sequence[Tokens], nbest: int, limit: int) -> list[list[Found]]:
+        """The best targets of a batch, of at most so many steps."""
         source = self._source(sources)
-        limit = 3 * source.ids.shape[1] + 20
         wish = self.settings.search.model_copy(
             update={
                 "n_best": nbest,
