@@ -11,6 +11,15 @@ from tests.oracle.grammars import OracleRule
 
 NAMES = ("S", "A", "B")
 WORDS = ("a", "b")
+TOY = """
+S -> NP VP [1.0]
+NP -> Det N [0.5] | NP PP [0.3] | 'I' [0.2]
+VP -> V NP [0.6] | VP PP [0.4]
+PP -> 'with' NP [1.0]
+Det -> 'the' [0.6] | 'a' [0.4]
+N -> 'man' [0.4] | 'telescope' [0.6]
+V -> 'saw' [1.0]
+"""
 
 
 def N(name: str) -> Nonterminal:

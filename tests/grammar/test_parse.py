@@ -15,18 +15,9 @@ from catena.grammar.cfg import Grammar
 from catena.grammar.derivation import Derivation
 from catena.grammar.files import parse_grammar, read_grammar
 from catena.grammar.parse import Parser
-from tests.grammar.grammars import built, rule_lists, strings
+from tests.grammar.grammars import TOY, built, rule_lists, strings
 from tests.oracle.grammars import OracleRule, Tree, derivations, weight_up_to
 
-TOY = """
-S -> NP VP [1.0]
-NP -> Det N [0.5] | NP PP [0.3] | 'I' [0.2]
-VP -> V NP [0.6] | VP PP [0.4]
-PP -> 'with' NP [1.0]
-Det -> 'the' [0.6] | 'a' [0.4]
-N -> 'man' [0.4] | 'telescope' [0.6]
-V -> 'saw' [1.0]
-"""
 SENTENCE = "I saw the man with a telescope"
 
 

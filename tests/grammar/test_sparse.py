@@ -21,18 +21,9 @@ from catena.grammar.forest import Forest
 from catena.grammar.parse import Parser
 from catena.grammar.ranking import ranked
 from catena.grammar.sparse import Beam, best_parse, expected, fill_quickly, sampled_parse
-from tests.grammar.grammars import built, rule_lists, strings
+from tests.grammar.grammars import TOY, built, rule_lists, strings
 from tests.oracle.grammars import OracleRule
 
-TOY = """
-S -> NP VP [1.0]
-NP -> Det N [0.5] | NP PP [0.3] | 'I' [0.2]
-VP -> V NP [0.6] | VP PP [0.4]
-PP -> 'with' NP [1.0]
-Det -> 'the' [0.6] | 'a' [0.4]
-N -> 'man' [0.4] | 'telescope' [0.6]
-V -> 'saw' [1.0]
-"""
 SENTENCE = ["I", "saw", "the", "man", "with", "a", "telescope"]
 CHAINS = """
 S -> A A [0.5] | A [0.5]

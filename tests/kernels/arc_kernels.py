@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+LogPartition = Callable[[Tensor, Tensor, bool], Tensor]
+
 
 def drawn(b: int, t: int, scale: float = 1.0, seed: int = 1) -> Tensor:
     """Scores of arcs for ``b`` sentences of ``t`` words."""
@@ -27,6 +29,46 @@ def in_floats(loop: Callable[..., None], arcs: Tensor, lengths: Tensor, single_r
     results = (log_z.numpy(), chances.numpy(), exact.numpy())
     loop(arcs.contiguous().numpy(), lengths.numpy(), single_root, 0, b, True, *results)
     return Summed(log_z, chances, exact)
+
+
+def float32_needs_no_rescue(loop: Callable[..., None], rescue: Callable[..., None], single_root: bool) -> None:
+    """Probabilities that float32 cannot hold are 0 there, and all else is exact without more range."""
+    arcs, lengths = drawn(2, 8, 3.0).float(), torch.tensor([8, 6])
+    arcs[:, 2, 3] -= 800
+    arcs[:, 1, 5] -= 300
+    first, second = (in_floats(one, arcs, lengths, single_root) for one in (loop, rescue))
+    assert first.exact.all()
+    assert not in_floats(loop, arcs.double(), lengths, single_root).exact.any()
+    assert torch.allclose(first.log_z, second.log_z, rtol=1e-14)
+    assert torch.allclose(first.chances, second.chances, rtol=1e-6, atol=0)
+    assert (first.chances[:, 2, 3] == 0).all()
+
+
+def second_derivatives_agree(log_partition: LogPartition, plain_log_partition: LogPartition) -> None:
+    """The Hessian by a vmap of gradients is that of the plain program."""
+    arcs = drawn(3, 3)
+
+    def slope(x: Tensor) -> Tensor:
+        return torch.func.grad(lambda s: log_partition(s[None], torch.tensor([3]), True)[0])(x)
+
+    def plain(x: Tensor) -> Tensor:
+        return plain_log_partition(x[None], torch.tensor([3]), True)[0]
+
+    found = torch.vmap(torch.func.jacrev(slope))(arcs)
+    expected = torch.stack([torch.autograd.functional.hessian(plain, x) for x in arcs])
+    assert torch.allclose(found, expected)
+
+
+def compiled_code_may_ask(log_partition: LogPartition) -> None:
+    """torch.compile finds one graph, with the same value and gradient."""
+    arcs = drawn(2, 4).requires_grad_()
+
+    def ask(x: Tensor) -> Tensor:
+        return log_partition(x * 2, torch.tensor([4, 3]), True).sum()
+
+    found = torch.compile(ask, backend="aot_eager", fullgraph=True)(arcs)
+    assert torch.allclose(found, ask(arcs))
+    assert torch.allclose(*(torch.autograd.grad(x, arcs)[0] for x in (found, ask(arcs))))
 
 
 def hold_to_the_rules_of_torch(name: str, best: Any, top: Any) -> None:

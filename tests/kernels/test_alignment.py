@@ -14,6 +14,7 @@ from catena.kernels.alignment_loops import TOGETHER
 from catena.kernels.alignment_search import best, top
 from catena.structure.alignment import Alignment
 from catena.structure.backend import use_backend
+from tests.laws.structure_checks import kept_for_backward
 
 
 def drawn(b: int, s: int, t: int, scale: float = 1.0, seed: int = 1, shared: bool = False) -> list[Tensor]:
@@ -140,13 +141,7 @@ def test_threads_share_out_the_rows() -> None:
 
 def test_what_is_kept_for_backward_is_the_size_of_the_scores() -> None:
     scores = [x.requires_grad_() for x in drawn(2, 20, 30, shared=True)]
-    sizes: dict[int, int] = {}
-
-    def note(x: Tensor) -> Tensor:
-        sizes[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
-        return x
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x), use_backend("kernels"):
+    with kept_for_backward() as sizes, use_backend("kernels"):
         Alignment(*scores).log_partition().sum().backward()
     assert sum(sizes.values()) <= 2 * sum(x.untyped_storage().nbytes() for x in scores) + 200
 

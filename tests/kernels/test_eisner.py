@@ -7,12 +7,20 @@ import math
 import pytest
 import torch
 
-from catena.kernels import eisner, eisner_loops
+from catena.kernels import eisner_loops
 from catena.kernels.eisner import log_partition, log_partition_and_marginals, plain_log_partition
 from catena.kernels.eisner_search import best, sample, top
 from catena.structure.backend import use_backend
 from catena.structure.projective import ProjectiveTree
-from tests.kernels.arc_kernels import drawn, hold_to_the_rules_of_torch, in_floats
+from tests.kernels.arc_kernels import (
+    compiled_code_may_ask,
+    drawn,
+    float32_needs_no_rescue,
+    hold_to_the_rules_of_torch,
+    in_floats,
+    second_derivatives_agree,
+)
+from tests.laws.structure_checks import kept_for_backward
 
 
 def test_operators_keep_the_rules_of_torch() -> None:
@@ -66,16 +74,7 @@ def test_floats_give_up_where_their_range_ends() -> None:
 
 @pytest.mark.parametrize("single_root", [True, False])
 def test_float32_needs_no_rescue_for_probabilities_that_it_cannot_hold(single_root: bool) -> None:
-    arcs, lengths = drawn(2, 8, 3.0).float(), torch.tensor([8, 6])
-    arcs[:, 2, 3] -= 800
-    arcs[:, 1, 5] -= 300
-    first = in_floats(eisner_loops.sum_rows, arcs, lengths, single_root)
-    second = in_floats(eisner_loops.rescue_rows, arcs, lengths, single_root)
-    assert first.exact.all()
-    assert not in_floats(eisner_loops.sum_rows, arcs.double(), lengths, single_root).exact.any()
-    assert torch.allclose(first.log_z, second.log_z, rtol=1e-14)
-    assert torch.allclose(first.chances, second.chances, rtol=1e-6, atol=0)
-    assert (first.chances[:, 2, 3] == 0).all()
+    float32_needs_no_rescue(eisner_loops.sum_rows, eisner_loops.rescue_rows, single_root)
 
 
 def test_the_least_probabilities_are_as_exact_as_the_greatest() -> None:
@@ -120,38 +119,16 @@ def test_samples_follow_the_probabilities_of_arcs_in_longer_sentences() -> None:
 
 
 def test_the_second_derivative_of_a_vmap_of_a_gradient() -> None:
-    arcs = drawn(3, 3)
-
-    def slope(x: torch.Tensor) -> torch.Tensor:
-        return torch.func.grad(lambda s: log_partition(s[None], torch.tensor([3]), True)[0])(x)
-
-    def plain(x: torch.Tensor) -> torch.Tensor:
-        return plain_log_partition(x[None], torch.tensor([3]), True)[0]
-
-    found = torch.vmap(torch.func.jacrev(slope))(arcs)
-    expected = torch.stack([torch.autograd.functional.hessian(plain, x) for x in arcs])
-    assert torch.allclose(found, expected)
+    second_derivatives_agree(log_partition, plain_log_partition)
 
 
 def test_compiled_code_calls_the_operators() -> None:
-    arcs = drawn(2, 4).requires_grad_()
-
-    def ask(x: torch.Tensor) -> torch.Tensor:
-        return eisner.log_partition(x * 2, torch.tensor([4, 3]), True).sum()
-
-    found = torch.compile(ask, backend="aot_eager", fullgraph=True)(arcs)
-    assert torch.allclose(found, ask(arcs))
-    assert torch.allclose(*(torch.autograd.grad(x, arcs)[0] for x in (found, ask(arcs))))
+    compiled_code_may_ask(log_partition)
 
 
 def test_nothing_but_the_scores_is_kept_for_the_backward_pass() -> None:
-    arcs, kept = drawn(4, 20).requires_grad_(), {}
-
-    def note(x: torch.Tensor) -> torch.Tensor:
-        kept[x.data_ptr()] = x.nbytes
-        return x
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+    arcs = drawn(4, 20).requires_grad_()
+    with kept_for_backward() as kept:
         log_z = log_partition(arcs, torch.full((4,), 20), True)
     assert sum(kept.values()) == arcs.nbytes + 4 * 8  # and the lengths
     (grad,) = torch.autograd.grad(log_z.sum(), arcs)

@@ -14,7 +14,14 @@ from catena.kernels.arborescence import best, top
 from catena.kernels.matrix_tree import log_partition, log_partition_and_marginals
 from catena.kernels.matrix_tree_plain import plain_log_partition, plain_marginals
 from catena.kernels.matrix_tree_sample import sample
-from tests.kernels.arc_kernels import drawn, hold_to_the_rules_of_torch, in_floats
+from tests.kernels.arc_kernels import (
+    compiled_code_may_ask,
+    drawn,
+    float32_needs_no_rescue,
+    hold_to_the_rules_of_torch,
+    in_floats,
+    second_derivatives_agree,
+)
 from tests.oracle.dependency import all_trees
 from tests.oracle.moments import log_add, probabilities
 
@@ -116,16 +123,7 @@ def test_float32_is_never_nan(scale: float, never: float, single_root: bool) -> 
 
 @pytest.mark.parametrize("single_root", [True, False])
 def test_float32_needs_no_rescue_for_probabilities_that_it_cannot_hold(single_root: bool) -> None:
-    arcs, lengths = drawn(2, 8, 3.0).float(), torch.tensor([8, 6])
-    arcs[:, 2, 3] -= 800
-    arcs[:, 1, 5] -= 300
-    first = in_floats(matrix_tree_loops.sum_rows, arcs, lengths, single_root)
-    second = in_floats(matrix_tree_wide.rescue_rows, arcs, lengths, single_root)
-    assert first.exact.all()
-    assert not in_floats(matrix_tree_loops.sum_rows, arcs.double(), lengths, single_root).exact.any()
-    assert torch.allclose(first.log_z, second.log_z, rtol=1e-14)
-    assert torch.allclose(first.chances, second.chances, rtol=1e-6, atol=0)
-    assert (first.chances[:, 2, 3] == 0).all()
+    float32_needs_no_rescue(matrix_tree_loops.sum_rows, matrix_tree_wide.rescue_rows, single_root)
 
 
 @pytest.mark.parametrize("single_root", [True, False])
@@ -245,28 +243,11 @@ def test_samples_follow_the_probabilities_of_arcs_in_longer_sentences(single_roo
 
 
 def test_the_second_derivative_of_a_vmap_of_a_gradient() -> None:
-    arcs = drawn(3, 3)
-
-    def slope(x: Tensor) -> Tensor:
-        return torch.func.grad(lambda s: log_partition(s[None], torch.tensor([3]), True)[0])(x)
-
-    def plain(x: Tensor) -> Tensor:
-        return plain_log_partition(x[None], torch.tensor([3]), True)[0]
-
-    found = torch.vmap(torch.func.jacrev(slope))(arcs)
-    expected = torch.stack([torch.autograd.functional.hessian(plain, x) for x in arcs])
-    assert torch.allclose(found, expected)
+    second_derivatives_agree(log_partition, plain_log_partition)
 
 
 def test_compiled_code_calls_the_operators() -> None:
-    arcs = drawn(2, 4).requires_grad_()
-
-    def ask(x: Tensor) -> Tensor:
-        return log_partition(x * 2, torch.tensor([4, 3]), True).sum()
-
-    found = torch.compile(ask, backend="aot_eager", fullgraph=True)(arcs)
-    assert torch.allclose(found, ask(arcs))
-    assert torch.allclose(*(torch.autograd.grad(x, arcs)[0] for x in (found, ask(arcs))))
+    compiled_code_may_ask(log_partition)
 
 
 def test_plain_marginals_are_the_gradient_of_the_plain_sum() -> None:

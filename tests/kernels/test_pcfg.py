@@ -14,6 +14,7 @@ from catena.kernels.pcfg_search import best
 from catena.kernels.pcfg_top import top
 from catena.structure.low_rank_pcfg import LowRankPCFG
 from catena.structure.pcfg import PCFG
+from tests.laws.structure_checks import kept_for_backward
 
 N, P, R = 5, 4, 6
 
@@ -120,13 +121,7 @@ class TestBothKinds:
         scores = make(3, 10)
         inputs = [None if x is None else x.requires_grad_() for x in scores]
         mine = {x.untyped_storage().data_ptr() for x in inputs if x is not None}
-        sizes: dict[int, int] = {}
-
-        def note(x: Tensor) -> Tensor:
-            sizes[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
-            return x
-
-        with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+        with kept_for_backward() as sizes:
             module.log_partition(*inputs, torch.tensor([10, 10, 7])).sum().backward()
         assert sum(size for at, size in sizes.items() if at not in mine) <= 3 * 55 * (N + 1) * 8 + 100
 

@@ -12,6 +12,7 @@ from catena.kernels.tree import _both_ways_op, _one_way_op, _slopes_op, log_part
 from catena.kernels.tree_search import best, top
 from catena.structure.backend import use_backend
 from catena.structure.tree import SpanTree
+from tests.laws.structure_checks import kept_for_backward
 
 
 def drawn(b: int, t: int, k: int, scale: float = 1.0, seed: int = 1) -> torch.Tensor:
@@ -95,13 +96,7 @@ def test_threads_share_out_the_rows() -> None:
 
 def test_only_a_number_for_each_span_is_kept_for_backward() -> None:
     scores = drawn(2, 12, 30).requires_grad_()
-    sizes: dict[int, int] = {}
-
-    def note(x: torch.Tensor) -> torch.Tensor:
-        sizes[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
-        return x
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x), use_backend("kernels"):
+    with kept_for_backward() as sizes, use_backend("kernels"):
         log_z = SpanTree(scores).log_partition().sum()
     log_z.backward()
     assert sizes.pop(scores.untyped_storage().data_ptr()) == scores.untyped_storage().nbytes()

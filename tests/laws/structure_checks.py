@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from catena.structure.backend import use_backend
 from catena.structure.semirings import (
@@ -53,6 +56,19 @@ def first_row_is_empty(structure: Any) -> None:
     assert (structure.marginals()[0] == 0).all()
     assert structure.topk(2).scores[:, 0].tolist() == [0, -math.inf]
     assert (structure.sample(2)[:, 0] == -1).all()
+
+
+@contextmanager
+def kept_for_backward() -> Iterator[dict[int, int]]:
+    """The bytes of every storage that autograd keeps inside, by its place in memory."""
+    sizes: dict[int, int] = {}
+
+    def note(x: Tensor) -> Tensor:
+        sizes[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+        yield sizes
 
 
 def numbers_of(tensors: Any, ranks: Any, row: int) -> list[Any]:

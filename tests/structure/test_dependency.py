@@ -22,6 +22,7 @@ from catena.structure.backend import use_backend
 from catena.structure.nonprojective import NonProjectiveTree
 from catena.structure.projective import ProjectiveTree
 from tests.laws.dependency_laws import listed
+from tests.laws.structure_checks import kept_for_backward
 from tests.laws.structure_laws import Case
 from tests.oracle.moments import log_add
 
@@ -89,13 +90,7 @@ def test_nothing_of_the_number_of_labels_is_kept_for_backward(kind: type[Any], b
     if backend == "reference":
         pytest.skip("the plain programs keep what torch keeps")
     arcs, labels = Case(seed=4).draw(2, 9, 9).requires_grad_(), Case(seed=5).draw(2, 9, 9, 40).requires_grad_()
-    sizes: dict[int, int] = {}
-
-    def note(x: Tensor) -> Tensor:
-        sizes[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
-        return x
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+    with kept_for_backward() as sizes:
         log_z = kind(arcs, labels).log_partition().sum()
     log_z.backward()
     assert sizes.pop(labels.untyped_storage().data_ptr()) == labels.untyped_storage().nbytes()
