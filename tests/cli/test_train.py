@@ -16,6 +16,7 @@ import torch
 from catena.checkpoint import open_checkpoint, read_meta
 from catena.cli.train import _with_choices
 from catena.config import load, parse
+from catena.errors import FormatError
 from catena.tasks.classify.settings import ClassifyConfig
 from catena.tasks.classify.task import ClassifyTask
 from catena.tasks.lm.settings import LmConfig
@@ -440,6 +441,9 @@ def test_sources_may_be_words_of_the_command_where_targets_are_named(catena: Cat
         ({"title": "Soup", "ingredients": ["water"], "directions": ["Boil it."]}, "compose"),
         ({"title": "Soup", "keywords": ["water"], "text": "Boil it.", "label": "food"}, "classify"),
         ({"title": "Soup", "text": "Boil it."}, "classify"),
+        ({"id": 3, "translation": {"en": "He is here.", "de": "Er ist hier."}}, "translate"),
+        ({"prompt": "When?", "completion": "Now."}, "converse"),
+        ({"messages": [{"role": "user", "content": "When?"}]}, "converse"),
     ],
 )
 def test_the_keys_of_json_lines_tell_the_task(thing: dict[str, object], task: str, tmp_path: Path) -> None:
@@ -485,3 +489,33 @@ def test_help_is_of_the_task_that_a_file_is_for(catena: Catena, tmp_path: Path) 
     (tmp_path / "pairs.tsv").write_text("we go home\twir gehen heim\nthey see me\tsie sehen mich\n", encoding="utf-8")
     assert "--n-encoder-layers" in catena("train", "pairs.tsv", "--help").out
     assert "--n-encoder-layers" not in catena("train", "nowhere.tsv", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("text", "task"),
+    [
+        ("en,de\nHe is here.,Er ist hier.\n", "translate"),
+        ("He is here.,Er ist hier.\nIt is not.,Es ist nicht so.\n", "translate"),
+        ("id;question;answer\n1;When is it?;At nine.\n", "converse"),
+        ("text,label\nso good,pos\n", "classify"),
+        (
+            "1,He is here.,Er ist hier.\n2,No it is not.,Nein.\n",
+            "x.csv has 3 columns, and no first line .* --source-column",
+        ),
+        ("Yes, he is.\nNo.\n", "lm"),
+    ],
+)
+def test_the_columns_of_csv_tell_the_task(text: str, task: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(text, encoding="utf-8")
+    if " " in task:
+        with pytest.raises(FormatError, match=task):
+            task_of_file(path)
+    else:
+        assert task_of_file(path).name == task
+
+
+def test_flags_of_columns_tell_the_task(catena: Catena, tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("1\ta\tb\n2\tc\td\n", encoding="utf-8")
+    said = catena("train", tmp_path / "x.tsv", "--source-column", "2", "--target-column", "5", "-o", tmp_path / "run")
+    assert "x.tsv has no column '5'" in said.sentence

@@ -47,6 +47,21 @@ def test_a_healthy_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("x.csv", "en,de\nHe is here.,Er ist hier.\n", "it holds pairs of texts, by their names 'en' and 'de'"),
+        ("x.csv", '"Yes, he is.",Er ist es.\n', "it holds pairs of texts"),
+        ("x.tsv", "question\tanswer\nWhen will it be?\tNow.\n", "by their names 'question' and 'answer'"),
+        ("x.jsonl", '{"id": 1, "en": "He is here.", "de": "Er ist hier."}\n', "by their names 'en' and 'de'"),
+    ],
+)
+def test_tables_of_pairs_are_no_labelled_texts_without_labels(name: str, text: str, why: str, tmp_path: Path) -> None:
+    (report,) = examine(tmp_path, text, names=(name,)).files
+    assert (f"x.{report.format}", report.n_examples, report.findings) == (name, 1, ())
+    assert report.why.endswith(why)
+
+
+@pytest.mark.parametrize(
     ("kind", "bad", "good"),
     [
         ("encoding", b"caf\xe9", "café".encode()),

@@ -26,12 +26,17 @@ USAGE = "catena train [TASK] FILES… [--flags]"
 PAIRS = {
     "translate": ("transduce", "sentences", "strings of characters"),
     "transduce": ("translate", "words", "sentences"),
+    "converse": ("translate", "what is said and what is said to it", "sentences and their translations"),
 }
 """Tasks that a file of pairs may be for: the other one, and what each takes pairs for."""
+TELLING = {"translate": ("target", "source-column", "target-column"), "converse": ("context-column", "response-column")}
+"""Flags that only one task has: texts in two files, and the names of columns."""
 
 
 @dataclass(frozen=True)
 class TrainFlags:
+    """Flags of training beside the keys of the config."""
+
     files: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("[TASK] FILES…")] = ()
     """What to train, such as classify, and the files to train on; dev and test files are named by --dev and --test."""
     config: Annotated[Path | None, arg("FILE", "-c")] = None
@@ -152,8 +157,9 @@ def _find_task(words: Sequence[str]) -> Entry:
         return task_of_config(_config_of_run(Path(old)))
     if "-h" in words or "--help" in words:
         return next((TASKS[word] for word in words if word in TASKS), None) or _task_to_help_with(words)
-    if _value_of(words, "--target", "--data.target") is not None:  # texts in two files, line by line
-        return TASKS["translate"]
+    for task, flags in TELLING.items():
+        if any(_value_of(words, f"--{flag}", f"--data.{flag}", f"--data.{flag.replace('-', '_')}") for flag in flags):
+            return TASKS[task]
     first = _first_file(words)
     if first in TASKS:
         return TASKS[first]

@@ -21,6 +21,8 @@ from catena.data.files import open_damaged_text
 from catena.data.findings import FEW, CharacterTroubles, Finding, Lengths, Lines, Repeats, TagTroubles
 from catena.data.readers.datasets import splits
 from catena.data.readers.names import NoLabelColumnError
+from catena.data.readers.paired import Kind, kind_of, pairs_in, read_kind
+from catena.data.readers.sample import Sample
 from catena.data.readers.table import FORMATS
 from catena.data.recognise import UNKNOWN, Recognised, recognise
 from catena.errors import CatenaError
@@ -30,6 +32,7 @@ IMBALANCE = 10
 ONE_SENTENCE = 100
 """Lines of a column file from which on it is no longer likely that they are one sentence."""
 _NO_LINES = ("parquet", "datasets")
+_TABLES = ("csv", "tsv", "jsonl")
 _BLANKS_MEAN_NOTHING = ("text", "tsv-label", "kim", "fasttext", "csv", "tsv", "jsonl", "parallel")
 
 
@@ -145,6 +148,7 @@ class _Examination:
         self.path = path
         self.encoding = encoding
         self.recognised = Recognised(UNKNOWN, "it could not be read")
+        self.pairs: Kind | None = None
         self.findings: list[Finding] = []
         self.n_lines: int | None = None
         self.n_examples: int | None = None
@@ -159,7 +163,7 @@ class _Examination:
 
     def run(self) -> None:
         try:
-            self.recognised = recognise(self.path, self.encoding)
+            self.recognised = self._recognised()
             if self.recognised.format not in _NO_LINES and self.path.is_file():
                 self._scan_lines()
         except CatenaError as error:
@@ -173,6 +177,21 @@ class _Examination:
         except CatenaError as error:
             self.findings.append(Finding("format", "error", f"reading stopped: {error}"))
         self._conclude()
+
+    def _recognised(self) -> Recognised:
+        """The format, with the two columns of a table that are pairs of texts, if there are such."""
+        found = recognise(self.path, self.encoding)
+        if found.format not in _TABLES and not (found.format == "text" and Sample(self.path).is_named(".csv")):
+            return found
+        try:
+            told = pairs_in(self.path, found.options, self.encoding)
+            self.pairs = None if told is None else kind_of(self.path, self.encoding)
+        except CatenaError:  # its lines are examined, and what is wrong with them is told
+            return found
+        if told is None or self.pairs is None:
+            return found
+        by = f", by their names {told.source!r} and {told.target!r}" if told.named else ""
+        return Recognised(self.pairs if found.format == "text" else found.format, f"it holds pairs of texts{by}")
 
     def _give_up(self) -> None:
         if not self.findings:
@@ -205,7 +224,11 @@ class _Examination:
 
     def _add_all(self, options: dict[str, Any]) -> None:
         self.n_examples = 0
-        for example in FORMATS[self.recognised.format].read(self.path, **options):
+        if self.pairs is not None:
+            examples: Iterable[Example] = read_kind(self.path, self.pairs, encoding=options["encoding"])[1]
+        else:
+            examples = FORMATS[self.recognised.format].read(self.path, **options)
+        for example in examples:
             self.n_examples += 1
             self._add(example)
 

@@ -68,6 +68,12 @@ def may_name_columns(fields: Sequence[str]) -> bool:
     return any(names[i] in first and names[1 - i] in second for first, second in SIDES for i in (0, 1))
 
 
+def are_responses(source: str, target: str) -> bool:
+    """Whether two names of columns are those of what is said and of what is said to it: question and answer."""
+    names = _names((source, target))
+    return names[0] in SIDES[0][0] and names[1] in SIDES[0][1]
+
+
 def sides_of(names: Sequence[str]) -> tuple[int, int] | None:
     """Where sources and targets stand among the names of columns: source and target, two languages in their order, or
     question and answer and the like; None where the names do not tell."""
@@ -111,7 +117,7 @@ def _tells_a_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> boo
     filled = [row for row in below if len(row) == len(first) and all(field.strip() for field in row)]
     if not filled or any(tuple(row) == tuple(first) or all(map(_is_bare, row)) for row in filled):
         return False
-    return max(_mean_words(row[side] for row in filled) for side in (0, 1)) >= SENTENCE
+    return max(mean_words(row[side] for row in filled) for side in (0, 1)) >= SENTENCE
 
 
 def _is_bare(text: str) -> bool:
@@ -149,10 +155,11 @@ def are_sentences(path: Path, encoding: str | None = None) -> bool:
     """
     with open_text(path, encoding) as lines:
         rows = [line.split("\t") for _, line in islice(lines, SAMPLE) if line.count("\t") == 1]
-    return bool(rows) and min(_mean_words(row[side] for row in rows) for side in (0, 1)) >= SENTENCE
+    return bool(rows) and min(mean_words(row[side] for row in rows) for side in (0, 1)) >= SENTENCE
 
 
-def _mean_words(texts: Iterable[str]) -> float:
+def mean_words(texts: Iterable[str]) -> float:
+    """The mean number of words of some texts; of scripts without blanks two characters count as a word."""
     counted = [max(len(text.split()), len(_NO_BLANKS.findall(text)) / 2) for text in texts]
     return float(np.mean(counted))
 

@@ -143,19 +143,38 @@ TASKS.register("converse")(
 )
 
 
+TABLES = ("csv", "tsv", "jsonl", "parallel")
+"""Formats that may hold pairs of texts in two columns."""
+TURNS = ("turns", "messages", "conversations", "dialogue", "dialog")
+"""The keys of objects that hold a whole dialogue."""
+
+
 def task_of_file(path: Path, encoding: str | None = None) -> Entry:
     """The task that a data file is for, by its format; pairs of sentences are translated, pairs of words transduced,
-    and texts are composed where JSON lines have a title, a list and no label."""
+    pairs of a question and an answer conversed, and texts are composed where JSON lines have a title, a list and no
+    label."""
     from catena.data.pairing import are_sentences
+    from catena.data.readers.paired import pairs_in, width_of
+    from catena.data.readers.sample import Sample
     from catena.data.recognise import UNKNOWN, recognise
 
     found = recognise(path, encoding)
     if found.format == UNKNOWN:
         raise FormatError(f"the format of {path} is not known: {found.why}")
-    if found.format == "parallel" and are_sentences(path, encoding):
-        return TASKS["translate"]
     if found.format == "jsonl" and "label_column" not in found.options and _have_agendas(path, encoding):
         return TASKS["compose"]
+    if found.format in TABLES or Sample(path).is_named(".csv"):
+        if (told := pairs_in(path, found.options, encoding)) is not None:
+            return TASKS["converse" if told.responses else "translate"]
+        if found.format == "jsonl" and _have_turns(path, encoding):
+            return TASKS["converse"]
+        if found.format == "text" and (width := width_of(path, encoding)) > 1:
+            raise FormatError(
+                f"{path} has {width} columns, and no first line that says what they are: write one, such as "
+                f"text,label, or name those of pairs by their numbers, as in --source-column 1 --target-column 2"
+            )
+    if found.format == "parallel" and are_sentences(path, encoding):
+        return TASKS["translate"]
     for name in TASKS:
         if found.format in TASKS[name].formats:
             return TASKS[name]
@@ -163,6 +182,14 @@ def task_of_file(path: Path, encoding: str | None = None) -> Entry:
     raise FormatError(
         f"{path} looks like {found.format!r} ({found.why}), which no task is trained on yet. Known: {tasks}"
     )
+
+
+def _have_turns(path: Path, encoding: str | None) -> bool:
+    """Whether the first JSON object of a file holds a list of turns."""
+    from catena.data.readers.sample import take_sample
+
+    thing = json.loads(take_sample(path, encoding).filled[0])
+    return any(isinstance(thing.get(name), list) for name in TURNS)
 
 
 def _have_agendas(path: Path, encoding: str | None) -> bool:

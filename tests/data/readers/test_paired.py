@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from catena.data.readers.names import Columns
-from catena.data.readers.paired import FOUND, has_columns, kind_of, read_kind
+from catena.data.readers.names import PairColumns
+from catena.data.readers.paired import FOUND, has_columns, kind_of, pairs_in, read_kind
 from catena.errors import FormatError
 
 ENGLISH = ["A man sleeps here.", 'He said "no" again.', "Yes, they all do."]
@@ -23,7 +23,7 @@ def table(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> Path:
     return path
 
 
-def pairs_of(path: Path, columns: Columns = FOUND, with_targets: bool = True) -> list[tuple[str, str]]:
+def pairs_of(path: Path, columns: PairColumns = FOUND, with_targets: bool = True) -> list[tuple[str, str]]:
     _, found = read_kind(path, kind_of(path, None, columns), columns, with_targets=with_targets)
     return [(pair.source, pair.target) for pair in found]
 
@@ -72,11 +72,11 @@ def test_a_table_that_is_no_pairs_is_answered_with_line_and_cure(text: str, word
         (("id", "en", "de", "note"), FOUND, "en, de"),
         (("Note", "English", "no", "German sentence"), FOUND, "English, German sentence"),
         (("summary", "url", "Text", "id"), FOUND, "Text, summary"),
-        (("a", "b", "c", "d"), Columns("d", "b"), "d, b"),
+        (("a", "b", "c", "d"), PairColumns("d", "b"), "d, b"),
     ],
 )
 def test_two_columns_of_many_by_their_names(
-    names: Sequence[str], columns: Columns, told: str, delimiter: str, tmp_path: Path
+    names: Sequence[str], columns: PairColumns, told: str, delimiter: str, tmp_path: Path
 ) -> None:
     sides = [names.index(name) for name in told.split(", ")]
     rows = [["7" if i not in sides else (ENGLISH, GERMAN)[sides.index(i)][n] for i in range(4)] for n in range(3)]
@@ -89,19 +89,19 @@ def test_two_columns_of_many_by_their_names(
 def test_columns_are_counted_where_they_have_no_names(tmp_path: Path) -> None:
     rows = [*zip(ENGLISH, GERMAN, ("CC-BY", "CC-BY", "CC0"), strict=True)]
     path = table(tmp_path / "deu.txt", rows, "\t")
-    assert pairs_of(path, Columns("2", "1")) == [*zip(GERMAN, ENGLISH, strict=True)]
-    assert pairs_of(path, Columns("2"), with_targets=False) == [(text, "") for text in GERMAN]
+    assert pairs_of(path, PairColumns("2", "1")) == [*zip(GERMAN, ENGLISH, strict=True)]
+    assert pairs_of(path, PairColumns("2"), with_targets=False) == [(text, "") for text in GERMAN]
     named = table(tmp_path / "named.txt", [("en", "de", "licence"), *rows], "\t")
-    assert pairs_of(named, Columns("1", "2")) == [*zip(ENGLISH, GERMAN, strict=True)], "names are no pair"
+    assert pairs_of(named, PairColumns("1", "2")) == [*zip(ENGLISH, GERMAN, strict=True)], "names are no pair"
     with pytest.raises(FormatError, match=r"deu\.txt has 3 columns.*--source-column 1 --target-column 2$"):
         pairs_of(path)
     for lost in ("4", "0", "en"):
         with pytest.raises(FormatError, match=rf"has no column '{lost}': .*columns are counted: 1 to 3"):
-            pairs_of(path, Columns("1", lost))
-    assert has_columns(named, "tsv", Columns("licence", "en"))
-    assert has_columns(path, "tsv", Columns("3", "1"))
-    assert not has_columns(path, "tsv", Columns("4", "1"))
-    assert not has_columns(path, "tsv", Columns("en", "de"))
+            pairs_of(path, PairColumns("1", lost))
+    assert has_columns(named, "tsv", PairColumns("licence", "en"))
+    assert has_columns(path, "tsv", PairColumns("3", "1"))
+    assert not has_columns(path, "tsv", PairColumns("4", "1"))
+    assert not has_columns(path, "tsv", PairColumns("en", "de"))
 
 
 def test_names_say_which_of_two_columns_is_the_source(tmp_path: Path) -> None:
@@ -143,19 +143,19 @@ def test_json_lines_by_their_keys(tmp_path: Path) -> None:
     assert pairs_of(written({"de": " b\nc ", "en": "a"}, {"en": "d", "de": None})) == [("b c", "a"), ("", "d")]
     assert pairs_of(written({"id": 1, "summary": "s", "article": ["t", "u"]})) == [("t u", "s")]
     assert pairs_of(written({"x": 1, "translation": {"en": "a", "de": "b"}})) == [("a", "b")]
-    assert pairs_of(written({"x": {"p": "a"}, "y": "b"}), Columns("y", "x.p")) == [("b", "a")]
+    assert pairs_of(written({"x": {"p": "a"}, "y": "b"}), PairColumns("y", "x.p")) == [("b", "a")]
     for alone in ({"text": "a", "n": 1}, {"anything": "a"}):
         assert pairs_of(written(alone), with_targets=False) == [("a", "")]
-    assert pairs_of(written({"y": "b"}), Columns("y", "z"), with_targets=False) == [("b", "")]
-    assert has_columns(path, "jsonl", Columns("y", "z"))
-    assert not has_columns(path, "jsonl", Columns("z", "y"))
+    assert pairs_of(written({"y": "b"}), PairColumns("y", "z"), with_targets=False) == [("b", "")]
+    assert has_columns(path, "jsonl", PairColumns("y", "z"))
+    assert not has_columns(path, "jsonl", PairColumns("z", "y"))
     for things, columns, words in (
         (
             [{"a": "1", "b": "2"}],
             FOUND,
             r"keys do not tell which two are the pairs: 'a', 'b'\. Name them, as in --source",
         ),
-        ([{"a": "1", "b": "2"}], Columns("a", "bb"), r"has no key 'bb': did you mean 'b'"),
+        ([{"a": "1", "b": "2"}], PairColumns("a", "bb"), r"has no key 'bb': did you mean 'b'"),
         ([{"en": "1", "de": "2"}, {"en": "1"}], FOUND, r"x\.jsonl:3 has no key 'de', but 'en'.*keys of the first"),
         ([{"en": "1", "de": 2}], FOUND, r"x\.jsonl:1 has a key 'de' that is a int, not a string.*It must be a text"),
         ([{"en": "1", "de": "2"}, 3], FOUND, r"x\.jsonl:3 is no JSON object"),
@@ -164,3 +164,34 @@ def test_json_lines_by_their_keys(tmp_path: Path) -> None:
             pairs_of(written(*things), columns)
     path.write_text("", encoding="utf-8")
     assert [*read_kind(path, "jsonl")[1]] == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "label", "found"),
+    [
+        ("en,de|A man sleeps.,Ein Mann schläft.", None, "en,de"),
+        ("A man sleeps.,Ein Mann schläft.|He is here.,Er ist hier.", None, "A man sleeps.,Ein Mann schläft."),
+        ("en,de|man,Mann", None, None),
+        ("id,source,target,domain|1,A man sleeps.,Ein Mann schläft.,x", "domain", "source,target"),
+        ("question,answer,category|When is it?,At nine.,x", "category", None),
+        ("question,answer|Is it?,Yes.|Is he?,Yes.", None, "question,answer"),
+        ("input,output|so good a film,pos|so bad,pos", "output", None),
+        ("input,output|so good a film,a film so good", "output", "input,output"),
+        ("text,label|so good a film,very good indeed", "label", None),
+        ("a,b,c|so good a film,very good indeed,x", None, None),
+    ],
+)
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl"])
+def test_pairs_are_told_from_texts_with_labels(
+    name: str, rows: str, label: str | None, found: str | None, tmp_path: Path
+) -> None:
+    fields = [row.split(",") for row in rows.split("|")]
+    if name == "x.jsonl":
+        if found == rows.split("|")[0] and "." in found:
+            return  # objects have names
+        things = [dict(zip(fields[0], row, strict=True)) for row in fields[1:]]
+        (tmp_path / name).write_text("".join(json.dumps(thing) + "\n" for thing in things))
+    else:
+        table(tmp_path / name, fields, "\t" if name == "x.tsv" else ",")
+    told = pairs_in(tmp_path / name, {"label_column": label} if label else None)
+    assert (f"{told.source},{told.target}" if told else None) == found

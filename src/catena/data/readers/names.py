@@ -51,7 +51,7 @@ def named_columns(names: Sequence[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Columns:
+class PairColumns:
     """The columns that hold sources and targets, by name or number; found by their names where they are not set."""
 
     source: str | None = None

@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 from catena.data.examples import ParallelText, Place
 from catena.data.files import bad_line, open_text
-from catena.data.pairing import part_header, sides_of
+from catena.data.pairing import SENTENCE, are_responses, mean_words, names_columns, part_header, sides_of
 from catena.data.readers.delimited import records
-from catena.data.readers.names import TEXT_NAMES, Columns, find_name, whole_text
+from catena.data.readers.names import TEXT_NAMES, PairColumns, find_name, whole_text
 from catena.data.readers.objects import is_object, objects
 from catena.data.readers.sample import Sample, listed
-from catena.data.readers.table_signs import is_quoted
+from catena.data.readers.table_signs import is_quoted, repeats
 from catena.errors import FormatError
 from catena.registry import did_you_mean
 
@@ -32,7 +32,7 @@ SAMPLE = 200
 Kind = Literal["lines", "tsv", "csv", "jsonl"]
 
 
-FOUND = Columns()
+FOUND = PairColumns()
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Table:
         return counted.most_common(1)[0][0] if counted else 0
 
 
-def kind_of(path: Path, encoding: str | None = None, columns: Columns = FOUND) -> Kind:
+def kind_of(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Kind:
     """How a file of pairs is written: JSON lines, CSV by its name, a table with tabs where there are more than two
     columns, quotes as in CSV or columns that a person names; else plain lines of source<TAB>target."""
     with open_text(path, encoding) as lines:
@@ -69,7 +69,76 @@ def kind_of(path: Path, encoding: str | None = None, columns: Columns = FOUND) -
     return "tsv" if even and (table.width > 2 or table.quoted or columns.named) else "lines"
 
 
-def has_columns(path: Path, kind: Kind, columns: Columns, encoding: str | None = None) -> bool:
+@dataclass(frozen=True)
+class Told:
+    """Two columns of a table or two keys of objects that hold pairs, as far as the first of them tell."""
+
+    source: str
+    target: str
+    """What the columns are called, or their first texts where none has a name."""
+    named: bool
+    """Whether it is by their names that they are known."""
+    sentences: bool
+    """Whether both hold sentences, rather than words."""
+    labels: bool
+    """Whether the targets repeat as labels do, and are no sentences."""
+
+    @property
+    def responses(self) -> bool:
+        """Whether they are called as contexts and responses are."""
+        return self.named and are_responses(self.source, self.target)
+
+
+def recognise_pairs(path: Path, encoding: str | None = None) -> Told | None:
+    """The two columns of a file that are pairs, by their names, or as the only two; None where there are none such."""
+    kind = kind_of(path, encoding)
+    if kind == "jsonl":
+        flat = [_flat(thing) for _, thing in islice(objects(path, encoding), SAMPLE)]
+        names = list(flat[0])
+        rows: list[list[Any]] = [[thing.get(name) for name in names] for thing in flat]
+        sides = sides_of([name.rsplit(".", 1)[-1] for name in names])
+    else:
+        table = _comma_parted(path, encoding) if kind == "csv" else _tabbed(path, encoding)
+        rows = [list(row) for row in table.rows if len(row) == table.width]
+        names = [name.strip() for name in rows[0]] if rows else []
+        sides = sides_of(names)
+        rows = rows[sides is not None :]
+    named = sides is not None
+    if sides is None and len(names) == 2 and kind != "jsonl":
+        sides = 0, 1
+    columns = [[str(row[side]) for row in rows if isinstance(row[side], str)] for side in sides or ()]
+    if sides is None or not all(columns):
+        return None
+    words = [mean_words(column) for column in columns]
+    labels = repeats(columns[1]) and words[1] < SENTENCE
+    names = [name.rsplit(".", 1)[-1] for name in names] if kind == "jsonl" else names
+    return Told(names[sides[0]], names[sides[1]], named, min(words) >= SENTENCE, labels)
+
+
+def pairs_in(path: Path, options: Mapping[str, Any] | None = None, encoding: str | None = None) -> Told | None:
+    """The two columns of a file that are pairs of sentences, or something said and what is said to it; None where they
+    are a text and its label, or words.
+
+    Args:
+        path: a table or JSON lines.
+        options: the columns of text and label that were recognised, as a reader takes them.
+        encoding: UTF-8 if omitted.
+    """
+    told, label = recognise_pairs(path, encoding), (options or {}).get("label_column")
+    if told is None or (told.labels and label is not None):
+        return None
+    if label not in (None, told.target) and not names_columns((told.source, told.target)):
+        return None
+    return told if told.responses or (told.sentences and (told.named or label is None)) else None
+
+
+def width_of(path: Path, encoding: str | None = None) -> int:
+    """How many columns CSV has, where all rows have as many; else 1."""
+    table = _comma_parted(path, encoding)
+    return table.width if len({len(row) for row in table.rows}) == 1 else 1
+
+
+def has_columns(path: Path, kind: Kind, columns: PairColumns, encoding: str | None = None) -> bool:
     """Whether a file has the column of sources that is asked for."""
     if kind == "jsonl":
         return any(columns.source in _flat(thing) for _, thing in islice(objects(path, encoding), 1))
@@ -79,20 +148,20 @@ def has_columns(path: Path, kind: Kind, columns: Columns, encoding: str | None =
 
 
 def read_kind(
-    path: Path, kind: Kind, columns: Columns = FOUND, *, encoding: str | None = None, with_targets: bool = True
+    path: Path, kind: Kind, columns: PairColumns = FOUND, *, encoding: str | None = None, with_targets: bool = True
 ) -> tuple[str | None, Iterator[ParallelText]]:
     """A word on the columns of a file, where their names are told, and its pairs, blank ones too.
 
     Args:
         path: the file.
-        kind: how it is written; not plain lines.
+        kind: how it is written; plain lines are a table with tabs.
         columns: those that are asked for.
         encoding: UTF-8 if omitted.
         with_targets: False will do without targets, where a file has none.
     """
     if kind == "jsonl":
         return _read_objects(path, columns, encoding, with_targets)
-    table = _tabbed(path, encoding) if kind == "tsv" else _comma_parted(path, encoding)
+    table = _comma_parted(path, encoding) if kind == "csv" else _tabbed(path, encoding)
     return _read_table(path, table, columns, encoding, with_targets)
 
 
@@ -129,7 +198,7 @@ def _sample(path: Path, delimiter: str, quoted: bool, encoding: str | None) -> l
 
 
 def _read_table(
-    path: Path, table: Table, columns: Columns, encoding: str | None, with_targets: bool
+    path: Path, table: Table, columns: PairColumns, encoding: str | None, with_targets: bool
 ) -> tuple[str | None, Iterator[ParallelText]]:
     names = [name.strip() for name in table.rows[0]] if table.rows else []
     width = table.width
@@ -163,7 +232,7 @@ class _Named:
 
 
 def _sides(
-    path: Path, names: Sequence[str], width: int, columns: Columns, with_targets: bool
+    path: Path, names: Sequence[str], width: int, columns: PairColumns, with_targets: bool
 ) -> _Named | tuple[int, ...]:
     """Where sources and targets stand: by the names of the first row, or by numbers or as the only two, where the first
     row may be a pair."""
@@ -189,7 +258,7 @@ def _sides(
     )
 
 
-def _asked(columns: Columns, names: Sequence[str], with_targets: bool) -> list[str]:
+def _asked(columns: PairColumns, names: Sequence[str], with_targets: bool) -> list[str]:
     """The columns that are asked for; without that of targets where it may be missing, and is."""
     asked = [name for name in (columns.source, columns.target) if name is not None]
     return asked if with_targets or asked[-1] in names or asked[-1].isdecimal() else asked[:1]
@@ -225,7 +294,7 @@ def _picked(rows: Iterator[tuple[Place, list[str]]], source: int, target: int | 
 
 
 def _read_objects(
-    path: Path, columns: Columns, encoding: str | None, with_targets: bool
+    path: Path, columns: PairColumns, encoding: str | None, with_targets: bool
 ) -> tuple[str | None, Iterator[ParallelText]]:
     things = objects(path, encoding)
     first = next(things, None)
@@ -236,7 +305,7 @@ def _read_objects(
     return f"{path} has its pairs as {' and '.join(map(repr, keys))}", pairs
 
 
-def _keys(path: Path, names: Sequence[str], columns: Columns, with_targets: bool) -> list[str]:
+def _keys(path: Path, names: Sequence[str], columns: PairColumns, with_targets: bool) -> list[str]:
     """The keys of sources and targets; of sources alone where that is enough, and all there is."""
     if columns.named:
         asked = _asked(columns, names, with_targets)

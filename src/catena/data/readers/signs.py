@@ -265,7 +265,7 @@ def _ragged(sample: Sample) -> str:
     widths = " or ".join(map(str, sorted(counts)[:4])) + (" or more" if len(counts) > 4 else "")
     return (
         f"{sample.path} has lines of {widths} tab-separated fields, and neither a header nor the values show which is "
-        "the text: name the format"
+        "the text: name the format, or the columns of pairs, as in --source-column 1 --target-column 2"
     )
 
 

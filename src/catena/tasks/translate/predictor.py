@@ -17,7 +17,7 @@ from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.corpus import CorpusBuilder
 from catena.data.files import open_text
 from catena.data.pairing import sources_of_lines
-from catena.data.readers.names import Columns
+from catena.data.readers.names import PairColumns
 from catena.data.readers.paired import Kind, has_columns, kind_of, read_kind
 from catena.data.readers.sample import Sample
 from catena.data.vocabulary import UNK, UNK_SYMBOL
@@ -266,7 +266,7 @@ class TranslatePredictor(Predictor):
         data = self._data(path, reading)
         columns, swap = data.columns, data.swap
         if swap and columns.target is not None:
-            columns, swap = Columns(columns.target, columns.source), False
+            columns, swap = PairColumns(columns.target, columns.source), False
         try:
             _, pairs = read_kind(path, kind, columns, encoding=data.encoding, with_targets=False)
             yield from (pair.target if swap and pair.target else pair.source for pair in pairs)

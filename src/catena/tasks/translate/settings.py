@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from catena.config import Config
-from catena.data.readers.names import Columns
+from catena.data.readers.names import PairColumns
 from catena.data.settings import (
     BatchSettings,
     BpeTokens,
@@ -112,9 +112,9 @@ class TranslateData(DataSettings):
                 yield f"data.{part} and data.{part}_source both name the same part: leave one of them out"
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> PairColumns:
         """The columns that are asked for."""
-        return Columns(self.source_column, self.target_column)
+        return PairColumns(self.source_column, self.target_column)
 
     def part(self, name: Literal["train", "dev", "test"]) -> list[tuple[str, str | None]]:
         """The files of a part: (file of pairs, None) or (sources, targets), as they are named, not swapped."""
