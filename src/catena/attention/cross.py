@@ -83,14 +83,23 @@ class CrossAttention(nn.Module):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)
 
-    def prepare(self, memory: Float[Tensor, "b s d_memory"], mask: Bool[Tensor, "b s"]) -> Keys:
-        """What all later queries share."""
+    def prepare(self, memory: Float[Tensor, "b s d_memory"], mask: Bool[Tensor, "b s"] | None = None) -> Keys:
+        """What all later queries share. ``mask`` is True where a state is real: everywhere, if omitted."""
+        if mask is None:
+            mask = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
         keys, values = self._heads(self.keys, memory), self._heads(self.values, memory)
         prepared = tuple(cast(Score, score).prepare(k) for score, k in zip(self.scores, keys, strict=True))
         return Keys(prepared, values, mask)
 
-    def forward(self, query: Float[Tensor, "b t d_query"], keys: Keys, places: Int[Tensor, "b t"]) -> Looked:
-        """Look with each query at its row's source; ``places`` says how many steps came before each."""
+    def forward(
+        self, query: Float[Tensor, "b t d_query"], keys: Keys, places: Int[Tensor, "b t"] | None = None
+    ) -> Looked:
+        """Look with each query at its row's source.
+
+        ``places`` says how many steps came before each: 0, 1, 2 … if omitted, as for a whole target.
+        """
+        if places is None:
+            places = torch.arange(query.shape[1], device=query.device).expand(query.shape[:2])
         queries = self._heads(self.query, query)
         pairs = zip(self.scores, queries, keys.keys, strict=True)
         each = [cast(Score, score).compare(q, k) for score, q, k in pairs]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
+from catena.errors import ShapeError
 from catena.shapes import mask_from_lengths
 
 
@@ -22,6 +23,23 @@ def causal_mask(t: int, s: int, device: torch.device | None = None) -> Bool[Tens
     """
     positions = torch.arange(s - t, s, device=device)
     return torch.arange(s, device=device) <= positions[:, None]
+
+
+def check_looks(mask: Shaped[Tensor, "..."], b: int, t: int, s: int) -> None:
+    """Raise unless a mask says for each sequence, query and key whether it may look, or for all of an axis at once.
+
+    One of padding alone, ``b s``, would be broadcast over heads.
+    """
+    if mask.dtype is not torch.bool:
+        raise ShapeError(
+            f"mask must be bool, True where a query may look, but its dtype is {mask.dtype}: call .bool() first"
+        )
+    shape = tuple(mask.shape)
+    if len(shape) != 3 or any(size not in (1, whole) for size, whole in zip(shape, (b, t, s), strict=True)):
+        raise ShapeError(
+            f"mask must have the axes 'b t s' = {(b, t, s)}, of size 1 where all are alike, but its shape is {shape}: "
+            "padding_mask makes one of lengths, causal_mask(t, s)[None] one of positions"
+        )
 
 
 def attention_mask(lengths: Int[Tensor, "*batch"], t: int, causal: bool = False) -> Bool[Tensor, "*batch q t"]:

@@ -20,8 +20,10 @@ from torch.nn import functional as F
 from catena.attention.attend import Attended
 from catena.attention.cache import KeyValueCache
 from catena.attention.fused import fused_attention
+from catena.attention.masks import check_looks
 from catena.errors import ShapeError
 from catena.numerics import masked_softmax
+from catena.shapes import read_axes
 
 
 class MultiHeadAttention(nn.Module):
@@ -52,10 +54,10 @@ class MultiHeadAttention(nn.Module):
                 f"n_heads = {n_heads} cannot share n_kv_heads = {n_kv_heads}: choose a number that divides n_heads"
             )
         self.d, self.n_heads, self.n_kv_heads, self.dropout = d, n_heads, n_kv_heads, dropout
-        self.d_head = d // n_heads
+        self.d_head, self.d_keys = d // n_heads, d_keys or d
         self.query = nn.Linear(d, d)
-        self.keys = nn.Linear(d_keys or d, n_kv_heads * self.d_head)
-        self.values = nn.Linear(d_keys or d, n_kv_heads * self.d_head)
+        self.keys = nn.Linear(self.d_keys, n_kv_heads * self.d_head)
+        self.values = nn.Linear(self.d_keys, n_kv_heads * self.d_head)
         self.output = nn.Linear(d, d)
         self.rotate = rotate
         self._joined: tuple[tuple[int, ...], Tensor, Tensor] | None = None
@@ -72,7 +74,11 @@ class MultiHeadAttention(nn.Module):
         keys: Float[Tensor, "b s d_keys"],
         mask: Bool[Tensor, "#b #t #s"] | None = None,
     ) -> Float[Tensor, "b t d"]:
-        """A query that ``mask`` lets look at nothing gets the bias of the output map alone."""
+        """``mask[i, t, s]`` is True where query ``t`` may look at key ``s``; an axis of size 1 stands for all.
+
+        A query that may look at nothing gets the bias of the output map alone.
+        """
+        self._check(query, keys, mask)
         q, k, v = self._heads(query, keys)
         if mask is None:
             return self._join(self._attend(q, k, v))
@@ -173,11 +179,18 @@ class MultiHeadAttention(nn.Module):
     ) -> Attended:
         """As the forward pass without dropout, with the weights of each head, ``b h t s``, beside the
         result."""
+        self._check(query, keys, mask)
         q, k, v = self._heads(query, keys)
         k, v = self._for_every_head(k), self._for_every_head(v)
         scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_head)
         weights = masked_softmax(scores, None if mask is None else mask[:, None])
         return Attended(self._join(weights @ v), weights)
+
+    def _check(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> None:
+        b, t, _ = read_axes("query", tuple(query.shape), "b t d", d=self.d).values()
+        s = read_axes("keys", tuple(keys.shape), "b s d_keys", b=b, d_keys=self.d_keys)["s"]
+        if mask is not None:
+            check_looks(mask, b, t, s)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
         k, v = self._for_every_head(k), self._for_every_head(v)

@@ -1,0 +1,84 @@
+"""What does not fit is refused in one sentence: a mask of padding alone would be laid over heads without a word."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from catena.attention.cross import build_cross
+from catena.attention.masks import check_looks, padding_mask
+from catena.errors import ShapeError
+
+ASKED = """
+import torch
+from catena.attention.attend import attend
+from catena.attention.masks import padding_mask
+from catena.attention.multihead import MultiHeadAttention
+
+heads = MultiHeadAttention(8, 2, d_keys=6).eval()
+query, keys = torch.randn(2, 5, 8), torch.randn(2, 4, 6)
+real = torch.arange(4) < torch.tensor([[4], [2]])
+for ask in (heads, heads.with_weights):
+    for given in (
+        (query, keys, real), (query, keys, real[:, None, None]), (query, keys, real[:, None].float()),
+        (query, query, None), (query[0], keys, None), (query, keys[:1], None),
+    ):
+        try:
+            ask(*given)
+        except Exception as error:
+            print(error)
+    ask(query, keys, padding_mask(torch.tensor([4, 2]), 4))
+try:
+    attend(keys, keys, keys, torch.ones(4, 4))
+except Exception as error:
+    print(error)
+"""
+TOLD = [
+    "mask must have the axes 'b t s' = (2, 5, 4), of size 1 where all are alike, but its shape is (2, 4): ",
+    "mask must have the axes 'b t s' = (2, 5, 4), of size 1 where all are alike, but its shape is (2, 1, 1, 4): ",
+    "mask must be bool, True where a query may look, but its dtype is torch.float32: call .bool() first",
+    "keys has size 8 on axis 'd_keys' of 'b s d_keys', where 6 is needed (its shape is (2, 5, 8))",
+    "query must have the 3 axes 'b t d', but its shape is (5, 8)",
+    "keys has size 1 on axis 'b' of 'b s d_keys', where 2 is needed (its shape is (1, 4, 6))",
+]
+
+
+def test_heads_refuse_what_does_not_fit() -> None:
+    # In a process of its own: in this one the shapes that signatures ask for are checked first.
+    run = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, timeout=600, check=True)
+    expected = [*TOLD, *TOLD, "mask must be bool, True where a place counts, but its dtype is torch.float32: "]
+    for found, wanted in zip(run.stdout.splitlines(), expected, strict=True):
+        assert found.startswith(wanted)
+
+
+def test_a_mask_may_stand_for_all_of_an_axis() -> None:
+    for shape in ((2, 5, 4), (1, 5, 4), (2, 1, 4), (1, 1, 1)):
+        check_looks(torch.ones(shape, dtype=torch.bool), 2, 5, 4)
+    for shape in ((2, 4, 4), (2, 5, 5), (3, 1, 1)):
+        with pytest.raises(ShapeError, match="mask must have the axes"):
+            check_looks(torch.ones(shape, dtype=torch.bool), 2, 5, 4)
+
+
+@pytest.mark.parametrize("n_heads", [1, 2])
+def test_without_mask_and_places_all_is_real_and_steps_are_counted_from_the_first(n_heads: int) -> None:
+    torch.manual_seed(1)
+    looking = build_cross("additive", 8, 6, n_heads)
+    memory, query = torch.randn(3, 5, 6), torch.randn(3, 4, 8)
+    whole = looking.prepare(memory, padding_mask(torch.tensor([5, 5, 5]), 5)[:, 0])
+    context, weights, _ = looking(query, whole, torch.arange(4).expand(3, 4))
+    found = looking(query, looking.prepare(memory))
+    assert torch.equal(found.context, context)
+    assert torch.equal(found.weights, weights)
+
+
+def test_places_that_are_omitted_move_a_window() -> None:
+    from catena.attention.local import LocalMonotonic
+
+    looking = build_cross("dot", 6, 6, focus=LocalMonotonic(1))
+    memory = torch.randn(1, 9, 6)
+    weights = looking(torch.randn(1, 4, 6), looking.prepare(memory)).weights[0, 0]
+    for t, row in enumerate(weights):
+        assert row.nonzero().flatten().tolist() == list(range(max(t - 1, 0), t + 2))
