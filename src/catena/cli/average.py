@@ -18,6 +18,8 @@ USAGE = "catena average CHECKPOINTS… -o FOLDER"
 
 @dataclass(frozen=True)
 class AverageFlags:
+    """Which models are averaged, and where the mean goes."""
+
     checkpoints: Annotated[tyro.conf.Positional[tuple[Path, ...]], arg("CHECKPOINTS…")] = ()
     """Runs or checkpoint folders of one model: of one run, or of runs with the same config and vocabulary."""
     output: Annotated[Path | None, arg("FOLDER", "-o")] = None
@@ -25,6 +27,7 @@ class AverageFlags:
 
 
 def run(argv: Sequence[str]) -> int:
+    """Write the mean of the weights of several checkpoints as a model of its own."""
     flags = parse_flags(AverageFlags, argv, USAGE, "Average the weights of several checkpoints of one model.")
     if len(flags.checkpoints) < 2 or flags.output is None:
         raise UsageError(f"an average needs two or more checkpoints and a folder to write into: {USAGE}")

@@ -33,6 +33,8 @@ class ChatConfig(Config):
 
 @dataclass(frozen=True)
 class ChatFlags(WeightFlags, Machine):
+    """Who answers, and how what is read is encoded."""
+
     run: Annotated[tyro.conf.Positional[Path], arg("RUN|FILE")]
     """The run folder of a model of conversation; or a file of conversations, such as lines of context<TAB>response,
     which is searched as it is, without training."""
@@ -41,6 +43,7 @@ class ChatFlags(WeightFlags, Machine):
 
 
 def run(argv: Sequence[str]) -> int:
+    """Answer each line that is typed or piped in, until the input ends."""
     keys, rest = take_keys(ChatConfig, ChatFlags, argv)
     flags = parse_flags(ChatFlags, rest, USAGE, ABOUT, ChatConfig, override({}, keys))
     config = parse(ChatConfig, override({}, keys), source="the command line")

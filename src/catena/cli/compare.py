@@ -19,6 +19,8 @@ from catena.errors import DataError
 
 @dataclass(frozen=True)
 class CompareFlags(AnswerFlags, Machine):
+    """The two runs, what both are asked, and the test of chance."""
+
     first: Annotated[tyro.conf.Positional[Path], arg("RUN_A")]
     """The first run or checkpoint folder, or a file of an n-gram model (ARPA, or saved)."""
     second: Annotated[tyro.conf.Positional[Path], arg("RUN_B")]
@@ -42,6 +44,7 @@ class CompareFlags(AnswerFlags, Machine):
 
 
 def run(argv: Sequence[str]) -> int:
+    """Say by how much one run is better, and whether chance explains it."""
     about = "Test whether one run is better than another: both are asked about the same labelled file."
     flags = parse_flags(CompareFlags, argv, "catena compare RUN_A RUN_B FILE", about)
 

@@ -23,6 +23,8 @@ ABOUT = "Write verse with a language model of words: lines, metre and rhyme are 
 
 @dataclass(frozen=True)
 class ComposeFlags(Machine):
+    """Topic and form of a poem, and what its words and sounds are taken from."""
+
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder of a language model of words, a text a line."""
     form: Annotated[str, arg("FORM", shown="(default: sonnet)")] = "sonnet"
@@ -56,6 +58,7 @@ class ComposeFlags(Machine):
 
 
 def run(argv: Sequence[str]) -> int:
+    """Write poems to standard output."""
     flags = parse_flags(ComposeFlags, argv, USAGE, ABOUT)
 
     from catena.cli.machine import open_model

@@ -25,6 +25,8 @@ USAGE = "catena correct RUN [FILE]"
 
 @dataclass(frozen=True)
 class CorrectFlags(ReadingFlags, Machine):
+    """What was written, and how often a writer errs in which way."""
+
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder of a language model, best one of characters."""
     file: Annotated[tyro.conf.Positional[str], arg("[FILE]")] = "-"
@@ -57,6 +59,7 @@ class CorrectFlags(ReadingFlags, Machine):
 
 
 def run(argv: Sequence[str]) -> int:
+    """Write each line as it was probably meant."""
     about = "Correct texts by sampling what was meant, given what was written."
     flags = parse_flags(CorrectFlags, argv, USAGE, about)
     if flags.output is not None:

@@ -25,6 +25,8 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class DemoFlags(Machine):
+    """The kind of model that is shown, and where its run is kept."""
+
     model: Annotated[str, arg("KIND", shown="(default: cnn)")] = "cnn"
     """The kind of model: loglinear, perceptron, mlp, cnn, recurrent, convolution or transformer."""
     output: Annotated[Path | None, arg("FOLDER", "-o")] = None
@@ -32,6 +34,7 @@ class DemoFlags(Machine):
 
 
 def run(argv: Sequence[str]) -> int:
+    """Show training, evaluation and predictions in one go."""
     about = "Train, evaluate and ask a model, on the corpus that comes with Catena."
     flags = parse_flags(DemoFlags, argv, "catena demo", about)
     with tempfile.TemporaryDirectory(prefix="catena-demo-") as temporary:

@@ -29,6 +29,8 @@ UNITS = 16
 
 @dataclass(frozen=True)
 class DiagnoseFlags(ReadingFlags, Machine):
+    """The run or the simulation to look at, and how much of it."""
+
     run: Annotated[tyro.conf.Positional[Path | None], arg("RUN")] = None
     """The run or checkpoint folder of a neural language model."""
     file: Annotated[tyro.conf.Positional[Path | None], arg("[FILE]")] = None
@@ -53,6 +55,7 @@ class DiagnoseFlags(ReadingFlags, Machine):
 
 
 def run(argv: Sequence[str]) -> int:
+    """Tell how gradients flow through a model, with a picture where one is asked for."""
     about = "See whether a model's gradients vanish or explode. Without a run: catena diagnose --simulate tanh."
     flags = parse_flags(DiagnoseFlags, argv, USAGE, about)
     if (flags.run is None) == (flags.simulate is None):

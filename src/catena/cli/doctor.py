@@ -39,10 +39,13 @@ EXTRAS = {
 
 @dataclass(frozen=True)
 class DoctorFlags:
+    """None: the whole installation is looked at."""
+
     pass
 
 
 def run(argv: Sequence[str]) -> int:
+    """Tell what is installed and whether it computes; 1 where something that is needed is missing."""
     parse_flags(DoctorFlags, argv, "catena doctor", "Check this installation: versions, devices, optional packages.")
     lines = [f"catena {__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}"]
     missing = [name for name in NEEDED if _version(name) is None]

@@ -23,6 +23,8 @@ from catena.errors import CatenaError
 
 @dataclass(frozen=True)
 class DrawFlags(AskingFlags, ReadingFlags, Machine):
+    """What is drawn, and the file for the picture."""
+
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder."""
     texts: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("[TEXT …]")] = ()
@@ -43,6 +45,7 @@ class DrawFlags(AskingFlags, ReadingFlags, Machine):
 
 
 def run(argv: Sequence[str]) -> int:
+    """Draw a prediction on the terminal, or into a file."""
     about = "Draw what a model predicts."
     flags = parse_flags(DrawFlags, argv, "catena draw RUN [TEXT …]", about)
     if flags.output is not None:

@@ -33,12 +33,16 @@ WHAT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
+    """The vectors that are asked."""
+
     vectors: Annotated[Path | None, arg("PATH", "-v", shown="(default: the newest run of embed in runs/)")] = None
     """A run of 'catena embed train', or a file of word2vec, GloVe or fastText."""
 
 
 @dataclass(frozen=True)
 class NeighbourFlags(Asked):
+    """The words whose neighbours are wanted."""
+
     words: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("WORD…")] = ()
     """The words."""
     k: Annotated[int, arg("N", "-k")] = 10
@@ -50,18 +54,24 @@ class NeighbourFlags(Asked):
 
 @dataclass(frozen=True)
 class AnalogyFlags(NeighbourFlags):
+    """Three words of an analogy, and how the fourth is scored."""
+
     multiply: Annotated[bool, arg()] = False
     """Score by the product of 3CosMul, not by the sum of 3CosAdd."""
 
 
 @dataclass(frozen=True)
 class WordFlags(Asked):
+    """Words to be told about."""
+
     words: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("WORD…")] = ()
     """The words."""
 
 
 @dataclass(frozen=True)
 class EvaluateFlags(Asked):
+    """Files of analogies and similarities."""
+
     files: Annotated[tyro.conf.Positional[tuple[Path, ...]], arg("FILES…")] = ()
     """Analogies (four words on a line, as in questions-words) or similarities (two words and a number)."""
     multiply: Annotated[bool, arg()] = False
@@ -75,6 +85,8 @@ class EvaluateFlags(Asked):
 
 @dataclass(frozen=True)
 class MapFlags(Asked):
+    """Which words stand on the map, and how they are laid out."""
+
     output: Annotated[tyro.conf.Positional[Path], arg("FILE")]
     """The file to write: .svg, .png or .html."""
     words: Annotated[tuple[str, ...], arg("WORD…", "-w")] = ()
@@ -96,6 +108,8 @@ class MapFlags(Asked):
 
 @dataclass(frozen=True)
 class ConvertFlags(Asked):
+    """The file and the format to write vectors in."""
+
     output: Annotated[tyro.conf.Positional[Path], arg("FILE")]
     """The file to write: .safetensors, .bin (word2vec binary) or .txt (word2vec text)."""
     format: Annotated[Literal["catena", "word2vec", "word2vec-text", "glove"] | None, arg("FORMAT")] = None
@@ -106,6 +120,8 @@ class ConvertFlags(Asked):
 
 @dataclass(frozen=True)
 class DocumentFlags(Asked):
+    """Lines whose vectors are wanted, of the training or of another text."""
+
     output: Annotated[tyro.conf.Positional[Path], arg("FILE")]
     """The file to write: .safetensors, .bin or .txt. Line 17 of the text is called 17 in it."""
     text: Annotated[Path | None, arg("FILE")] = None
@@ -122,6 +138,7 @@ class DocumentFlags(Asked):
 
 
 def run(argv: Sequence[str]) -> int:
+    """Hand over to what is asked for: train, neighbours, analogy and so on."""
     if not argv or argv[0] in ("-h", "--help"):
         width = max(map(len, WHAT))
         _say(f"usage: {USAGE}\n\n" + "\n".join(f"  {name:<{width}}  {words}" for name, words in WHAT.items()))

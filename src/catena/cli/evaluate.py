@@ -24,6 +24,8 @@ SEARCH = ("beam_size", "length_penalty", "max_length")
 
 @dataclass(frozen=True)
 class EvaluateFlags(AnswerFlags, WeightFlags, Machine):
+    """The data with the right answers, and how the model searches."""
+
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder."""
     file: Annotated[tyro.conf.Positional[Path], arg("FILE")]
@@ -57,6 +59,7 @@ def check_search(model: Predictor, asking: Asking) -> None:
 
 
 def run(argv: Sequence[str]) -> int:
+    """Print the scores of a model on a file."""
     usage, about = "catena evaluate RUN FILE", "Score a trained model on data with the right answers."
     flags = parse_flags(EvaluateFlags, argv, usage, about)
 

@@ -18,6 +18,8 @@ USAGE = "catena export RUN --to NAME -o PATH"
 
 @dataclass(frozen=True)
 class ExportFlags(Machine):
+    """The other program, and what is written for it."""
+
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder of a translator, or of an n-gram language model."""
     to: Literal["ctranslate2", "onnx", "arpa"] = "ctranslate2"
@@ -31,6 +33,7 @@ class ExportFlags(Machine):
 
 
 def run(argv: Sequence[str]) -> int:
+    """Write a trained model for another program."""
     flags = parse_flags(ExportFlags, argv, USAGE, "Write a trained model in the form of another program.")
     if flags.output is None:
         raise UsageError(f"name the folder or the file to write: {USAGE}")

@@ -36,6 +36,8 @@ class GenerateConfig(Config):
 
 @dataclass(frozen=True)
 class GenerateFlags(WeightFlags, Machine):
+    """Beginnings of texts, and what they must and must not hold."""
+
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder of a language model."""
     prompts: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("[PROMPTS…]")] = ()
@@ -72,6 +74,7 @@ class GenerateFlags(WeightFlags, Machine):
 
 
 def run(argv: Sequence[str]) -> int:
+    """Write texts, one for each prompt or as many as are asked for."""
     keys, rest = take_keys(GenerateConfig, GenerateFlags, [_usual_name(word) for word in argv])
     flags = parse_flags(GenerateFlags, rest, USAGE, ABOUT, GenerateConfig, override({}, keys))
     config = parse(GenerateConfig, override({}, keys), source="the command line")

@@ -23,6 +23,8 @@ USAGE = "catena init TASK [-o FILE] [--flags]"
 
 @dataclass(frozen=True)
 class InitFlags:
+    """The task, and where its config goes."""
+
     task: Annotated[tyro.conf.Positional[str], arg("TASK")]
     """The task: classify."""
     output: Annotated[Path | None, arg("FILE", "-o")] = None
@@ -32,6 +34,7 @@ class InitFlags:
 
 
 def run(argv: Sequence[str]) -> int:
+    """Write a config with every key explained."""
     entry = next((TASKS[word] for word in argv if word in TASKS), None)
     schema = (entry or TASKS["classify"]).config_class()
     keys, rest = take_keys(schema, InitFlags, argv)

@@ -20,6 +20,8 @@ USAGE = "catena inspect FILES… or catena inspect RUN"
 
 @dataclass(frozen=True)
 class InspectFlags:
+    """Data files, or one run."""
+
     paths: Annotated[tyro.conf.Positional[tuple[Path, ...]], arg("FILES…|RUN")] = ()
     """Data files (give train, dev and test together to find texts that are in two of them), or one run folder."""
     top: Annotated[int, arg("N", shown="(default: 10)")] = 10
@@ -34,6 +36,7 @@ class InspectFlags:
 
 
 def run(argv: Sequence[str]) -> int:
+    """Tell what is in data files, or in a run."""
     about = "Look at data files, or inside a run. With data files the exit code is 1 if one of them cannot be used."
     flags = parse_flags(InspectFlags, argv, USAGE, about)
     if not flags.paths:

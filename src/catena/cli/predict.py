@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PredictFlags(AskingFlags, ReadingFlags, WeightFlags, Machine):
+    """What is predicted for, and how the predictions are written."""
+
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder."""
     file: Annotated[tyro.conf.Positional[str], arg("[FILE]")] = "-"
@@ -40,6 +42,7 @@ class PredictFlags(AskingFlags, ReadingFlags, WeightFlags, Machine):
 
 
 def run(argv: Sequence[str]) -> int:
+    """Write a prediction for each item, as it comes in."""
     about = "Predict for a file or standard input."
     flags = parse_flags(PredictFlags, argv, "catena predict RUN [FILE]", about)
     if flags.output is not None:
@@ -114,6 +117,7 @@ def _predicted(model: Predictor, items: Iterator[object], format: str, asking: A
 
 
 def standard_input(encoding: str) -> Iterator[str]:
+    """The lines of standard input, as they come."""
     for number, line in enumerate(sys.stdin.buffer, start=1):
         try:
             yield line.decode(encoding).removeprefix("\ufeff").rstrip("\r\n")

@@ -14,6 +14,8 @@ from catena.cli.flags import arg, parse_flags
 
 @dataclass(frozen=True)
 class ResumeFlags:
+    """The run to go on with, and who hears of its progress."""
+
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run folder. Its config says all else: the data, the device, the threads."""
     track: Annotated[str | None, arg("NAME")] = None
@@ -23,6 +25,7 @@ class ResumeFlags:
 
 
 def run(argv: Sequence[str]) -> int:
+    """Train on from the last whole checkpoint."""
     about = "Go on with a run that was stopped, exactly where it was."
     flags = parse_flags(ResumeFlags, argv, "catena resume RUN", about)
 

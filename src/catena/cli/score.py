@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScoreFlags(ReadingFlags, WeightFlags, Machine):
+    """The texts to be scored."""
+
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run or checkpoint folder of a language model."""
     file: Annotated[tyro.conf.Positional[str], arg("[FILE]")] = "-"
@@ -39,6 +41,7 @@ class ScoreFlags(ReadingFlags, WeightFlags, Machine):
 
 
 def run(argv: Sequence[str]) -> int:
+    """Write how probable each text is, and all of them together."""
     about = "Log-probability, perplexity and bits of each text and of all of them. Each text is scored by itself."
     flags = parse_flags(ScoreFlags, argv, "catena score RUN [FILE]", about)
     if flags.output is not None:
