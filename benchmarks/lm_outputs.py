@@ -11,16 +11,15 @@ part of it.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # with a GPU in sight autograd does not survive the forks that measure memory
 import torch
+from memory import peak
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -64,33 +63,6 @@ def timed(runs: Mapping[str, Run], rounds: int) -> dict[str, float]:
             if turn:
                 found[name].append(clock() - begun)
     return {name: statistics.median(times) for name, times in found.items()}
-
-
-def peak(run: Run, clear: Callable[[], None]) -> float:
-    """Mebibytes by which a fork grows at most while it runs, after a first run whose gradients are dropped."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        torch.set_num_threads(1)  # a fork has none of its parent's threads, and would wait for them
-        run()
-        clear()
-        gc.collect()
-        ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
-        before = in_memory("VmRSS")
-        run()
-        os.write(write, str(in_memory("VmHWM") - before).encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        answer = pipe.read()
-    os.waitpid(child, 0)
-    return max(0, int(answer or 0)) / 1024
-
-
-def in_memory(what: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(what))
 
 
 def trained(loss: Run, inputs: list[Tensor]) -> tuple[Run, Callable[[], None]]:

@@ -17,7 +17,6 @@ with this repository's ``src`` on ``PYTHONPATH``.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import importlib
 import importlib.util
@@ -35,6 +34,7 @@ from pathlib import Path
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # with a GPU in sight autograd does not survive the forks that measure memory
 import torch
+from memory import peak
 from torch import Tensor
 
 warnings.filterwarnings("ignore")
@@ -151,33 +151,6 @@ def kept(run: Run) -> int:
     with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
         run()
     return sum(size for place, size in storages.items() if place not in inputs)
-
-
-def peak(run: Run) -> float:
-    """Mebibytes by which a fork of this process grows at most while it runs, beyond what it has after a first run."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        torch.set_num_threads(1)  # a fork has none of its parent's threads, and would wait for them
-        run()
-        gc.collect()
-        ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")  # the highest mark so far is forgotten
-        before = in_memory("VmRSS")
-        run()
-        os.write(write, str(in_memory("VmHWM") - before).encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        answer = pipe.read()
-    os.waitpid(child, 0)
-    return max(0, int(answer or 0)) / 1024
-
-
-def in_memory(what: str) -> int:
-    """Kibibytes that this process has in memory (VmRSS), or had at most (VmHWM)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(what))
 
 
 def disagreement(a: Tensor, b: Tensor) -> float:

@@ -261,25 +261,6 @@ def lexicon_lookup() -> Case:
     return Case("a text of 2 000 words without blanks, cut by a dictionary: compose, the best score", runs)
 
 
-@case
-def n_best() -> Case:
-    """Ten best paths of the lattice."""
-    x, model, y = machines(MAX)
-    lattice = compose(compose(x, model), y)
-    runs: dict[str, Run] = {"catena": lambda: torch.tensor([f.score for f in best_paths(lattice, 10)])}
-    if installed("pynini"):
-        import pynini
-
-        fst = theirs(lattice)
-
-        def ten() -> Tensor:
-            found = pynini.shortestpath(fst, nshortest=10)
-            return -torch.tensor(sorted(float(w) for _, _, w in found.paths().items()))
-
-        runs["pynini"] = ten
-    return Case("ten best paths of the lattice", runs)
-
-
 # --- growth -------------------------------------------------------------------------------------------------
 
 

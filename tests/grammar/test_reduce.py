@@ -18,7 +18,6 @@ TIMES = parse_term(r"\m n f.m (n f)")
 POWER = parse_term(r"\m n.n m")
 PREDECESSOR = parse_term(r"\n f x.n (\g h.h (g f)) (\u.x) (\u.u)")
 IS_ZERO = parse_term(r"\n.n (\x.\t f.f) (\t f.t)")
-FACTORIAL_STEP = parse_term(r"\r n.zero n (\f x.f x) (times n (r (pred n)))")
 Y = parse_term(r"\f.(\x.f (x x)) (\x.f (x x))")
 OMEGA = parse_term(r"(\x.x x) (\x.x x)")
 

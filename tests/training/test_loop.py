@@ -21,8 +21,6 @@ from catena.training.settings import TrainingSettings
 from catena.training.task import Batch, Evaluation, LossOutput
 from tests.training.tiny import TinyTask
 
-STEPS_IN_AN_EPOCH = 6
-
 
 def go(task: TinyTask, run: RunFolder | None = None, seed: int = 0, **values: Any) -> Outcome:
     settings = TrainingSettings(**{"patience": 0, **values})

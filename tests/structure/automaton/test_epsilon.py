@@ -22,10 +22,6 @@ from tests.structure.automaton.machines import built, listed, near, plain_machin
 LIGHT = st.one_of(st.floats(-4, -0.7), st.just(-math.inf), st.sampled_from([-1.0, -2.0]))
 
 
-def silent_part(plain: Plain) -> Plain:
-    return Plain(tuple(a for a in plain.arcs if a[2] == 0 and a[3] == 0), plain.initial, plain.final)
-
-
 @settings(max_examples=60)
 @given(plain=plain_machines(acyclic=True, labels=(0, 0, 1, 2), most_arcs=8))
 def test_strings_keep_their_weights(plain: Plain) -> None:
