@@ -25,6 +25,10 @@ class ShapeError(CatenaError, ValueError):
     """Tensors whose sizes do not fit together."""
 
 
+class StepperError(CatenaError, ValueError):
+    """A stepper that breaks a law which searches rely on."""
+
+
 class ImpossibleError(CatenaError, ValueError):
     """A constraint that no structure fulfils: nothing is left to distribute probability over."""
 
