@@ -1,7 +1,8 @@
-"""Loops compiled for the two dtypes they serve, each when it is first asked for, and kept on disk.
+"""Loops compiled when they are first asked for, and kept on disk.
 
-The argument types are given in advance, so that nothing is ever compiled for arrays of another layout by
-accident:
+The argument types are given in advance, so that nothing is ever compiled for arrays of another layout by accident: to
+:func:`when_needed` as types (:mod:`catena.kernels.array_types`), to :func:`compiled`, which serves two dtypes, in
+letters:
 
     @compiled("3", "i1", "f")
     def loop(scores, lengths, least): ...
@@ -14,6 +15,7 @@ arrays of integers, of float64 and of booleans, ``c1`` and ``u1`` of integers of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,8 +41,28 @@ def called(fastmath: Collection[str] = ()) -> Callable[[Callable[..., Any]], Cal
     return njit(nogil=True, error_model="numpy", fastmath=set(fastmath) or False)
 
 
+def when_needed(
+    *arguments: Any, fastmath: Collection[str] = (), error_model: str = "python"
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a loop that takes these types of arguments, and may return something."""
+    options: dict[str, Any] = {"nogil": True, "error_model": error_model, "fastmath": set(fastmath) or False}
+
+    def decorate(loop: Callable[..., Any]) -> Callable[..., Any]:
+        @cache
+        def ready() -> Callable[..., Any]:
+            return _kept(loop, arguments, options)
+
+        def call(*values: Any) -> Any:
+            return ready()(*values)
+
+        call.__doc__, call.__name__ = loop.__doc__, loop.__name__
+        return call
+
+    return decorate
+
+
 def compiled(*shapes: str, fastmath: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a loop that returns nothing. Which dtype it is called with is read off its first argument."""
+    """Decorate a loop that returns nothing. Its dtype, float32 or float64, is read off the first argument of a call."""
 
     def decorate(loop: Callable[..., None]) -> Callable[..., None]:
         by_dtype: dict[np.dtype[Any], Callable[..., None]] = {}
@@ -62,6 +84,11 @@ def _compile(
 ) -> Callable[..., None]:
     signature = types.void(*(_type(shape, REALS[dtype]) for shape in shapes))
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath) or False}
+    return _kept(loop, signature, options)
+
+
+def _kept(loop: Callable[..., Any], signature: Any, options: dict[str, Any]) -> Callable[..., Any]:
+    """A loop compiled for one signature, from the disk if it is there."""
     try:
         return njit([signature], cache=True, **options)(loop)
     except RuntimeError:  # no folder can be written to

@@ -20,13 +20,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import int64, njit
 
+from catena.kernels.array_types import DOUBLES, DOUBLES2, DOUBLES3, DOUBLES4, LONGS, LONGS2
+from catena.kernels.compiled import when_needed
 from catena.kernels.floats import log_add
-from catena.kernels.ngram_types import DOUBLES, LONGS, int64, when_needed
 
-D2, D3, D4 = (types.Array(types.float64, k, "C") for k in (2, 3, 4))
-L2 = types.Array(types.int64, 2, "C")
 LEAST = 1e-12
 """A pivot at or below this counts as 0: the series diverges."""
 
@@ -167,7 +166,9 @@ def _slopes(
         gone += top
 
 
-@when_needed(D4, D4, D3, D2, LONGS, int64, int64, DOUBLES, D4, D4, D3, D2)
+@when_needed(
+    DOUBLES4, DOUBLES4, DOUBLES3, DOUBLES2, LONGS, int64, int64, DOUBLES, DOUBLES4, DOUBLES4, DOUBLES3, DOUBLES2,
+)  # fmt: skip
 def totals(
     sub: Any, ins: Any, dele: Any, end: Any, lengths: Any, low: int, high: int,
     log_z: Any, d_sub: Any, d_ins: Any, d_dele: Any, d_end: Any,
@@ -188,7 +189,7 @@ def totals(
     return -1
 
 
-@when_needed(D3, D3, D2, DOUBLES, int64, D2)
+@when_needed(DOUBLES3, DOUBLES3, DOUBLES2, DOUBLES, int64, DOUBLES2)
 def following(sub: Any, ins: Any, dele: Any, end: Any, n: int, log_beta: Any) -> int:
     """``log_beta[i, p]``: log of the weight of all that may follow at place i after p. 0 where it diverges, else 1."""
     states = len(end)
@@ -201,7 +202,10 @@ def following(sub: Any, ins: Any, dele: Any, end: Any, n: int, log_beta: Any) ->
     return 1
 
 
-@when_needed(D4, D4, D3, D2, LONGS, L2, LONGS, int64, int64, DOUBLES, D4, D4, D3, D2)
+@when_needed(
+    DOUBLES4, DOUBLES4, DOUBLES3, DOUBLES2, LONGS, LONGS2, LONGS, int64, int64, DOUBLES, DOUBLES4, DOUBLES4,
+    DOUBLES3, DOUBLES2,
+)  # fmt: skip
 def paths(
     sub: Any, ins: Any, dele: Any, end: Any, lengths: Any, targets: Any, target_lengths: Any, low: int, high: int,
     log_sum: Any, d_sub: Any, d_ins: Any, d_dele: Any, d_end: Any,
@@ -248,7 +252,7 @@ def paths(
                 beta[i, j] = total
 
 
-@when_needed(D3, D3, D2, LONGS, int64, LONGS)
+@when_needed(DOUBLES3, DOUBLES3, DOUBLES2, LONGS, int64, LONGS)
 def aligned(sub: Any, ins: Any, dele: Any, y: Any, n: int, edits: Any) -> int:
     """The edits of the best way to write a target: 0 deletes, 1 inserts, 2 substitutes. Their number, -1 for none."""
     m = len(y)

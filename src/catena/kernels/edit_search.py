@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import int64, njit
 
-from catena.kernels.edit_loops import D2, D3
+from catena.kernels.array_types import DOUBLES, DOUBLES2, DOUBLES3, LONGS
+from catena.kernels.compiled import when_needed
 from catena.kernels.floats import log_add
-from catena.kernels.ngram_types import DOUBLES, LONGS, int64, when_needed
 
 BAND = 40.0
 """Nats below the best place of the source that still count for a beginning."""
@@ -83,7 +83,7 @@ def _ranked(
     return min(count + 1, wanted)
 
 
-@when_needed(D3, D3, D2, DOUBLES, D2, int64, int64, int64, int64, LONGS, LONGS, DOUBLES)
+@when_needed(DOUBLES3, DOUBLES3, DOUBLES2, DOUBLES, DOUBLES2, int64, int64, int64, int64, LONGS, LONGS, DOUBLES)
 def strings(
     sub: Any, ins: Any, dele: Any, end: Any, beta: Any, n: int, wanted: int, width: int, most: int,
     found: Any, lengths: Any, scores: Any,

@@ -12,16 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int64, njit, types, uint64
+from numba import int64, njit
 
-from catena.kernels.lattice_graph import when_needed
+from catena.kernels.array_types import INTS, INTS2, KEYS, KEYS2, LONGS
+from catena.kernels.compiled import when_needed
 from catena.kernels.word2vec_draw import GOLDEN, mixed
-
-INTS = types.Array(types.int32, 1, "C")
-INTS2 = types.Array(types.int32, 2, "C")
-LONGS = types.Array(int64, 1, "C")
-KEYS = types.Array(uint64, 1, "C")
-KEYS2 = types.Array(uint64, 2, "C")
 
 NOTHING = np.uint64(0)
 """The value of what is not there, such as the four last letters of a short word: a feature with it is left out."""

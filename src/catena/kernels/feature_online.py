@@ -13,16 +13,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, int32, int64, types
+from numba import boolean, float64, int64
 
+from catena.kernels.array_types import DOUBLES, INTS, LONGS
 from catena.kernels.chain_loops import FINE, LIMITS, backward_rows, forward_rows
-from catena.kernels.compiled import called
+from catena.kernels.compiled import called, when_needed
 from catena.kernels.feature_sums import score_token, softmax_of
-from catena.kernels.lattice_graph import when_needed
 from catena.kernels.vector_math import exp_less
-
-INTS, LONGS = types.Array(int32, 1, "C"), types.Array(int64, 1, "C")
-NUMBERS, NUMBERS2 = types.Array(float64, 1, "C"), types.Array(float64, 2, "C")
 
 CRF, SOFTMAX, MEMM, PERCEPTRON, MARGIN = 0, 1, 2, 3, 4
 BOTH_WAYS = 2
@@ -229,7 +226,7 @@ def _learn(
 
 
 @when_needed(
-    LONGS, INTS, LONGS, LONGS, INTS, LONGS, INTS, int64, NUMBERS, NUMBERS, NUMBERS, int64, float64, float64, float64,
+    LONGS, INTS, LONGS, LONGS, INTS, LONGS, INTS, int64, DOUBLES, DOUBLES, DOUBLES, int64, float64, float64, float64,
     boolean, int64,
 )  # fmt: skip
 def learn_sentences(

@@ -16,16 +16,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, int32, int64, types
+from numba import boolean, int64
 
+from catena.kernels.array_types import DOUBLES, DOUBLES2, DOUBLES3, FLAGS, INTS, LONGS
 from catena.kernels.chain_loops import FINE, INEXACT, LIMITS, backward_rows, forward_rows, greatest
-from catena.kernels.compiled import SUMS, called, inlined
-from catena.kernels.lattice_graph import when_needed
+from catena.kernels.compiled import SUMS, called, inlined, when_needed
 from catena.kernels.vector_math import exp_less
-
-INTS, LONGS = types.Array(int32, 1, "C"), types.Array(int64, 1, "C")
-NUMBERS, NUMBERS2, NUMBERS3 = (types.Array(float64, n, "C") for n in (1, 2, 3))
-FLAGS = types.Array(boolean, 1, "C")
 
 TOGETHER = 4
 SUM_LEAST, TOTAL_LEAST, MOST = LIMITS[np.dtype(np.float64)]
@@ -98,8 +94,8 @@ def _clear_from(n: int, longest: int, r: int, a: Any) -> None:
 
 
 @when_needed(
-    LONGS, INTS, LONGS, LONGS, int64, int64, INTS, boolean, LONGS, INTS, NUMBERS, NUMBERS2, NUMBERS2, NUMBERS3,
-    NUMBERS3, NUMBERS3, NUMBERS, FLAGS, NUMBERS, NUMBERS2, NUMBERS, NUMBERS,
+    LONGS, INTS, LONGS, LONGS, int64, int64, INTS, boolean, LONGS, INTS, DOUBLES, DOUBLES2, DOUBLES2, DOUBLES3,
+    DOUBLES3, DOUBLES3, DOUBLES, FLAGS, DOUBLES, DOUBLES2, DOUBLES, DOUBLES,
 )  # fmt: skip
 def sum_chains(
     token_first: Any, ids: Any, first: Any, order: Any, low: int, high: int, tags: Any, held: bool, pair_first: Any,
@@ -182,8 +178,8 @@ def _level_step(transitions: Any, wide: Any, t: int, entry: Any, moves: Any, mat
 
 
 @when_needed(
-    LONGS, INTS, LONGS, LONGS, int64, int64, INTS, boolean, LONGS, INTS, NUMBERS, NUMBERS2, NUMBERS, NUMBERS2, NUMBERS,
-    FLAGS, NUMBERS, NUMBERS2, NUMBERS, NUMBERS,
+    LONGS, INTS, LONGS, LONGS, int64, int64, INTS, boolean, LONGS, INTS, DOUBLES, DOUBLES2, DOUBLES, DOUBLES2, DOUBLES,
+    FLAGS, DOUBLES, DOUBLES2, DOUBLES, DOUBLES,
 )  # fmt: skip
 def sum_stepped_chains(
     token_first: Any, ids: Any, first: Any, order: Any, low: int, high: int, tags: Any, held: bool, pair_first: Any,
@@ -247,8 +243,8 @@ def softmax_of(scores: Any, chances: Any) -> Any:
 
 
 @when_needed(
-    LONGS, INTS, LONGS, LONGS, int64, int64, INTS, boolean, LONGS, INTS, NUMBERS, NUMBERS2, NUMBERS, NUMBERS, NUMBERS,
-    NUMBERS2, NUMBERS,
+    LONGS, INTS, LONGS, LONGS, int64, int64, INTS, boolean, LONGS, INTS, DOUBLES, DOUBLES2, DOUBLES, DOUBLES, DOUBLES,
+    DOUBLES2, DOUBLES,
 )  # fmt: skip
 def sum_tokens(
     token_first: Any, ids: Any, first: Any, order: Any, low: int, high: int, tags: Any, after: bool, pair_first: Any,
@@ -285,7 +281,7 @@ def sum_tokens(
                         pairs[before, q] += chances[0, 0, q]
 
 
-@when_needed(LONGS, INTS, LONGS, INTS, NUMBERS, NUMBERS2)
+@when_needed(LONGS, INTS, LONGS, INTS, DOUBLES, DOUBLES2)
 def score_tokens(token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, weights: Any, scores: Any) -> None:
     """``scores[i, q]`` is the score of tag ``q`` at token ``i``."""
     row = np.zeros((1, 1, scores.shape[1]))
@@ -295,7 +291,7 @@ def score_tokens(token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, wei
             scores[i, q] = row[0, 0, q]
 
 
-@when_needed(LONGS, INTS, INTS, LONGS, INTS, LONGS, int64, boolean, NUMBERS)
+@when_needed(LONGS, INTS, INTS, LONGS, INTS, LONGS, int64, boolean, DOUBLES)
 def count_tags(
     token_first: Any, ids: Any, tags: Any, pair_first: Any, pair_tag: Any, first: Any, k: int, after: bool, counts: Any
 ) -> None:
@@ -330,7 +326,7 @@ def seen_pairs(token_first: Any, ids: Any, tags: Any, first: Any, k: int, of_pai
                 pairs[j] = np.int64(ids[j]) * width + tag if tag >= 0 else -1
 
 
-@when_needed(LONGS, INTS, LONGS, INTS, int64, NUMBERS3, NUMBERS)
+@when_needed(LONGS, INTS, LONGS, INTS, int64, DOUBLES3, DOUBLES)
 def spread_tokens(
     token_first: Any, ids: Any, pair_first: Any, pair_tag: Any, begin: int, chances: Any, counts: Any
 ) -> None:

@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import int64, njit
 
+from catena.kernels.array_types import DOUBLES, INTS, LONGS
+from catena.kernels.compiled import when_needed
 from catena.kernels.floats import log_add
-from catena.kernels.ngram_types import DOUBLES, INTS, LONGS, int64, when_needed
 
 FREE = -1
 """The key of an empty place of a table."""

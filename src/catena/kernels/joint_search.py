@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import float64, int64, njit
 
+from catena.kernels.array_types import DOUBLES, FLOATS, INTS, LONGS
+from catena.kernels.compiled import when_needed
 from catena.kernels.floats import log_add
 from catena.kernels.ngram_query import step
-from catena.kernels.ngram_types import DOUBLES, FLOATS, INTS, LONGS, float64, int64, when_needed
 
 
 @njit(nogil=True, inline="always")

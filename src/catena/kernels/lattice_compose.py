@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, njit
 
-from catena.kernels.lattice_graph import F1, I1, on_a_way, when_needed
+from catena.kernels.array_types import DOUBLES, LONGS
+from catena.kernels.compiled import when_needed
+from catena.kernels.lattice_graph import on_a_way
 
 FREE = -1
 
@@ -121,7 +123,7 @@ def _composed(
     return states[:n_states], arcs[:n_arcs]
 
 
-@when_needed(I1, I1, I1, I1, I1, I1, I1, I1, I1, I1, I1, int64)
+@when_needed(LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, int64)
 def composed(
     a_starts: Any, a_labels: Any, a_targets: Any, a_silent: Any, a_stuck: Any, a_begins: Any,
     b_starts: Any, b_labels: Any, b_targets: Any, b_fails: Any, b_begins: Any, limit: int,
@@ -159,7 +161,10 @@ def _silent_states(starts: Any, labels: Any, final: Any, zero: float) -> tuple[A
     return silent, stuck
 
 
-@when_needed(I1, I1, I1, I1, I1, F1, F1, F1, I1, I1, I1, I1, I1, F1, F1, F1, float64, int64)
+@when_needed(
+    LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES, DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES,
+    DOUBLES, DOUBLES, float64, int64,
+)  # fmt: skip
 def composed_sums(
     a_starts: Any, a_labels: Any, a_targets: Any, a_arcs: Any, a_input: Any, a_weight: Any, a_initial: Any,
     a_final: Any, b_starts: Any, b_labels: Any, b_targets: Any, b_arcs: Any, b_output: Any, b_weight: Any,

@@ -6,34 +6,13 @@ to the arcs, and knows no weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import float64, int64, njit, types
+from numba import int64, njit
 
-I1, F1 = types.Array(int64, 1, "C"), types.Array(float64, 1, "C")
-
-
-def when_needed(*arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a loop for these argument types when it is first called, and keep it on disk."""
-
-    def decorate(loop: Callable[..., Any]) -> Callable[..., Any]:
-        @cache
-        def ready() -> Callable[..., Any]:
-            try:
-                return njit([arguments], cache=True, nogil=True)(loop)
-            except RuntimeError:  # no folder can be written to
-                return njit([arguments], nogil=True)(loop)
-
-        def call(*values: Any) -> Any:
-            return ready()(*values)
-
-        call.__doc__, call.__name__ = loop.__doc__, loop.__name__
-        return call
-
-    return decorate
+from catena.kernels.array_types import LONGS
+from catena.kernels.compiled import when_needed
 
 
 @njit(nogil=True)
@@ -95,7 +74,7 @@ def _components(target: Any, out_starts: Any, out_arcs: Any, n: int) -> tuple[An
     return component, count
 
 
-@when_needed(I1, I1, int64)
+@when_needed(LONGS, LONGS, int64)
 def analysed(source: Any, target: Any, n: int) -> Any:
     """Everything about a graph that does not depend on weights.
 
@@ -158,7 +137,7 @@ def on_a_way(source: Any, target: Any, begins: Any, ends: Any) -> Any:
     return forward * backward
 
 
-@when_needed(I1, I1, I1, I1)
+@when_needed(LONGS, LONGS, LONGS, LONGS)
 def useful(source: Any, target: Any, begins: Any, ends: Any) -> Any:
     """:func:`on_a_way`, to be called from Python."""
     return on_a_way(source, target, begins, ends)

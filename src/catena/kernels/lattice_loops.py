@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, njit
 
-from catena.kernels.lattice_graph import F1, I1, when_needed
+from catena.kernels.array_types import DOUBLES, LONGS
+from catena.kernels.compiled import when_needed
 
 EPSILON = 2.0**-52
 
@@ -133,7 +134,7 @@ def _solved(
     return -1
 
 
-@when_needed(F1, F1, I1, I1, I1, I1, I1, I1, I1, F1)
+@when_needed(DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES)
 def log_distances(
     weight: Any, begins: Any, source: Any, starts: Any, arcs: Any, component: Any, order: Any, bounds: Any,
     cyclic: Any, distance: Any,
@@ -166,7 +167,7 @@ def log_distances(
     return -1
 
 
-@when_needed(F1, F1, I1, I1, I1, I1, I1, I1, I1, F1, I1)
+@when_needed(DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES, LONGS)
 def max_distances(
     weight: Any, begins: Any, source: Any, starts: Any, arcs: Any, component: Any, order: Any, bounds: Any,
     cyclic: Any, distance: Any, through: Any,
@@ -193,7 +194,7 @@ def max_distances(
     return -1
 
 
-@when_needed(F1, F1, F1, I1, I1, F1, F1, float64, F1, F1, F1)
+@when_needed(DOUBLES, DOUBLES, DOUBLES, LONGS, LONGS, DOUBLES, DOUBLES, float64, DOUBLES, DOUBLES, DOUBLES)
 def log_slopes(
     weight: Any, initial: Any, final: Any, source: Any, target: Any, there: Any, onward: Any, log_z: float,
     by_weight: Any, by_initial: Any, by_final: Any,
@@ -213,7 +214,7 @@ def _share(a: float, b: float, c: float, log_z: float) -> float:
     return np.exp(a + b + c - log_z)
 
 
-@when_needed(I1, I1, int64, I1)
+@when_needed(LONGS, LONGS, int64, LONGS)
 def traced(source: Any, through: Any, last: int, path: Any) -> int:
     """The path that ``through`` spells backwards from ``last``, written to ``path``; its length."""
     n, q = 0, last

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from catena.kernels.lattice_graph import I1, grouped, when_needed
+from catena.kernels.array_types import LONGS
+from catena.kernels.compiled import when_needed
+from catena.kernels.lattice_graph import grouped
 
 # A partition is six arrays: the elements in the order of their sets, the place and the set of each element,
 # the first place and the one past the last of each set, and how many elements of each set are marked. Marked
@@ -69,7 +71,7 @@ def _split(parts: Any, touched: Any, n_touched: int, n_sets: int) -> int:
     return n_sets
 
 
-@when_needed(I1, I1, I1, I1)
+@when_needed(LONGS, LONGS, LONGS, LONGS)
 def refined(source: Any, target: Any, label: Any, kind: Any) -> Any:
     """The set of each state, such that states of a set have one ``kind`` and, for every label, arcs to one
     set.

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, njit
 
-from catena.kernels.lattice_graph import F1, I1, when_needed
+from catena.kernels.array_types import DOUBLES, LONGS
+from catena.kernels.compiled import when_needed
 
 LOGS, MAXIMA, REALS = 0, 1, 2
 """What ⊕ is: log-sum-exp, max, or +. Boolean machines go as maxima of 0 and -inf, tropical ones negated."""
@@ -116,7 +117,7 @@ def _gathered(
     return distinct
 
 
-@when_needed(I1, I1, I1, F1, F1, I1, F1, int64, float64, int64)
+@when_needed(LONGS, LONGS, LONGS, DOUBLES, DOUBLES, LONGS, DOUBLES, int64, float64, int64)
 def determinised(
     arc_starts: Any, labels: Any, targets: Any, weights: Any, final: Any, begin_states: Any, begin_residuals: Any,
     kind: int, tolerance: float, limit: int,

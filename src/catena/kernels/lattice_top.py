@@ -6,11 +6,10 @@ import heapq
 from typing import Any
 
 import numpy as np
-from numba import float64, int64, njit, types
+from numba import int64, njit
 
-from catena.kernels.lattice_graph import when_needed
-
-F1, I1 = types.Array(float64, 1, "C"), types.Array(int64, 1, "C")
+from catena.kernels.array_types import DOUBLES, LONGS
+from catena.kernels.compiled import when_needed
 
 
 @njit(nogil=True)
@@ -20,7 +19,7 @@ def _grown(x: Any, room: int) -> Any:
     return larger
 
 
-@when_needed(F1, F1, F1, I1, I1, I1, F1, int64)
+@when_needed(DOUBLES, DOUBLES, DOUBLES, LONGS, LONGS, LONGS, DOUBLES, int64)
 def top_paths(
     weight: Any, initial: Any, final: Any, target: Any, out_starts: Any, out_arcs: Any, onward: Any, k: int
 ) -> Any:

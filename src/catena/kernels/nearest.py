@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, float32, int64, njit, types
+from numba import boolean, int64, njit
 
-from catena.kernels.lattice_graph import when_needed
-
-ROWS = types.Array(float32, 2, "C")
-FLOATS = types.Array(float32, 1, "C")
-LONGS = types.Array(int64, 1, "C")
-LONGS2 = types.Array(int64, 2, "C")
+from catena.kernels.array_types import FLOATS, FLOATS2, LONGS2
+from catena.kernels.compiled import when_needed
 
 
 @njit(nogil=True, forceinline=True)
@@ -37,7 +33,7 @@ def _worse(scores: Any, places: Any, q: int, a: int, b: int) -> bool:
     return scores[q, a] < scores[q, b] or (scores[q, a] == scores[q, b] and places[q, a] > places[q, b])
 
 
-@when_needed(ROWS, FLOATS, int64, ROWS, LONGS2)
+@when_needed(FLOATS2, FLOATS, int64, FLOATS2, LONGS2)
 def keep_best(found: Any, norms: Any, base: int, scores: Any, places: Any) -> None:
     """Bring the scores of a block, ``found[q, i] / norms[i]`` for place ``base + i``, into the heaps.
 
@@ -51,7 +47,7 @@ def keep_best(found: Any, norms: Any, base: int, scores: Any, places: Any) -> No
                 _push(scores, places, q, k, score, base + i)
 
 
-@when_needed(ROWS, LONGS2, int64, boolean, FLOATS, LONGS2, ROWS, LONGS2)
+@when_needed(FLOATS2, LONGS2, int64, boolean, FLOATS, LONGS2, FLOATS2, LONGS2)
 def keep_best_analogies(
     cosines: Any, questions: Any, base: int, multiply: bool, weights: Any, excluded: Any, scores: Any, places: Any
 ) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import int64, njit
 
+from catena.kernels.array_types import BYTES, DOUBLES, INTS, KEYS, LONGS, TEXT
+from catena.kernels.compiled import when_needed
 from catena.kernels.ngram_text import LETTER, LINE_END, hash_of, place_of
-from catena.kernels.ngram_types import BYTES, DOUBLES, INTS, KEYS, LONGS, TEXT, int64, when_needed
 
 FINE, NO_NUMBER, FEW_WORDS, UNKNOWN_WORD, NO_WEIGHT, TOO_LONG, POSITIVE = range(7)
 """What may be wrong with a line."""

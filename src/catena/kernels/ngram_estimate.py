@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import float64, int64
 
-from catena.kernels.ngram_types import BYTES, DOUBLES, INTS, LONGS, float64, int64, when_needed
+from catena.kernels.array_types import BYTES, DOUBLES, INTS, LONGS
+from catena.kernels.compiled import when_needed
 
 
 @when_needed(INTS, BYTES, INTS, INTS, int64, int64, DOUBLES, float64, DOUBLES, DOUBLES)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from catena.kernels.ngram_types import FLOATS, INTS, when_needed
+from catena.kernels.array_types import FLOATS, INTS
+from catena.kernels.compiled import when_needed
 
 DENSE = 4
 """Up to so many words are stored without gaps: looking at all of them takes one or two lines of the cache."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import int64, njit
 
+from catena.kernels.array_types import FLOATS, INTS, LONGS
+from catena.kernels.compiled import when_needed
 from catena.kernels.ngram_pack import home
 from catena.kernels.ngram_prefetch import prefetch
-from catena.kernels.ngram_types import FLOATS, INTS, LONGS, int64, when_needed
 
 LANES = 32
 """Sentences that are walked side by side: while one waits for memory, the others go on."""

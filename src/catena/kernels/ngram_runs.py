@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from catena.kernels.ngram_types import INTS, LONGS, int64, when_needed
+from numba import int64
+
+from catena.kernels.array_types import INTS, LONGS
+from catena.kernels.compiled import when_needed
 
 
 @when_needed(INTS, INTS, int64, int64, INTS)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import int64, njit
 
-from catena.kernels.ngram_types import BYTES, INTS, LONGS, int64, when_needed
+from catena.kernels.array_types import BYTES, INTS, LONGS
+from catena.kernels.compiled import when_needed
 
 
 @when_needed(INTS, int64, int64, int64)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import int64, njit
 
+from catena.kernels.array_types import BYTES, INTS, KEYS, LONGS, TEXT
+from catena.kernels.compiled import when_needed
 from catena.kernels.ngram_bytes import eight, folded, zeros
-from catena.kernels.ngram_types import BYTES, INTS, KEYS, LONGS, TEXT, int64, when_needed
 
 LETTER, BLANK, LINE_END, MAYBE = 0, 1, 2, 3
 

@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float64, types
+from numba import float64
 
-from catena.kernels.compiled import SUMS, called
-from catena.kernels.lattice_graph import when_needed
-
-NUMBERS = types.Array(float64, 1, "C")
+from catena.kernels.array_types import DOUBLES
+from catena.kernels.compiled import SUMS, called, when_needed
 
 
 @called(SUMS)
@@ -28,13 +26,13 @@ def _add(y: Any, times: float, x: Any) -> None:
         y[i] += times * x[i]
 
 
-@when_needed(NUMBERS, NUMBERS)
+@when_needed(DOUBLES, DOUBLES)
 def dot(a: Any, b: Any) -> float:
     """Σ a[i] b[i]."""
     return _dot(a, b)
 
 
-@when_needed(NUMBERS, float64, NUMBERS)
+@when_needed(DOUBLES, float64, DOUBLES)
 def add_times(y: Any, times: float, x: Any) -> None:
     """``y += times * x``, in place."""
     _add(y, times, x)

@@ -9,16 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, int32, int64, njit, types, uint8, uint32, uint64
+from numba import boolean, int64, njit, uint32, uint64
 
-from catena.kernels.lattice_graph import when_needed
-
-INTS = types.Array(int32, 1, "C")
-LONGS = types.Array(int64, 1, "C")
-KEYS = types.Array(uint64, 1, "C")
-DOUBLES = types.Array(float64, 1, "C")
-BYTES = types.Array(uint8, 1, "C")
-READ_ONLY_INTS = types.Array(int32, 1, "C", readonly=True)
+from catena.kernels.array_types import BYTES, DOUBLES, INTS, KEYS, LONGS, READ_ONLY_INTS
+from catena.kernels.compiled import when_needed
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 LOW = np.uint64(0xFFFFFFFF)

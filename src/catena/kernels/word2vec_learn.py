@@ -12,191 +12,40 @@ product before it can become too small.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import boolean, float32, float64, int32, int64, njit, types, uint8
+from numba import boolean, float32, int64
 
-from catena.kernels.compiled import SUMS, inlined
-from catena.kernels.floats import LOG2_E, float32_of
-from catena.kernels.vector_math import LN2_HIGH_32, LN2_LOW_32, S2, S3, S4, S5, S6, S7
+from catena.kernels.array_types import BYTES, DOUBLES, FLOATS, FLOATS2, INTS, LONGS
+from catena.kernels.compiled import SUMS, when_needed
+from catena.kernels.word2vec_steps import (
+    F0,
+    F1,
+    add_rows,
+    all_different,
+    copy_row,
+    dots,
+    gather,
+    make_unit,
+    pull_and_push,
+    pull_back,
+    push_forth,
+    scatter,
+    scores_of_all,
+    sigmoids,
+)
 
-ROWS = types.Array(float32, 2, "C")
-FLOATS = types.Array(float32, 1, "C")
-DOUBLES = types.Array(float64, 1, "C")
-INTS = types.Array(int32, 1, "C")
-LONGS = types.Array(int64, 1, "C")
-BYTES = types.Array(uint8, 1, "C")
-
-F0, F1, HALF = np.float32(0), np.float32(1), np.float32(0.5)
-LOG2_E_32 = np.float32(LOG2_E)
-SATURATED = np.float32(80)
 SMALL = 1e-200
 """Below it a product of probabilities is brought into the sum of logarithms."""
 
 
 def _learner(*arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a loop for these argument types when it is first called, and keep it on disk."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(SUMS)}
-
-    def decorate(loop: Callable[..., Any]) -> Callable[..., Any]:
-        @cache
-        def ready() -> Callable[..., Any]:
-            try:
-                return njit([arguments], cache=True, **options)(loop)
-            except RuntimeError:  # no folder can be written to
-                return njit([arguments], **options)(loop)
-
-        def call(*values: Any) -> Any:
-            return ready()(*values)
-
-        call.__doc__, call.__name__ = loop.__doc__, loop.__name__
-        return call
-
-    return decorate
+    """Compile a loop for these argument types, its sums in any order."""
+    return when_needed(*arguments, fastmath=SUMS, error_model="numpy")
 
 
-# --- parts of a step --------------------------------------------------------------------------------------------------
-
-
-@inlined(SUMS)
-def _gather(inputs: Any, bag: Any, low: int, high: int, scale: Any, h: Any) -> None:
-    """h = scale times the sum of the rows of a bag."""
-    d = len(h)
-    row = bag[low]
-    for j in range(d):
-        h[j] = scale * inputs[row, j]
-    for p in range(low + 1, high):
-        row = bag[p]
-        for j in range(d):
-            h[j] += scale * inputs[row, j]
-
-
-@inlined(SUMS)
-def _scatter(inputs: Any, bag: Any, low: int, high: int, scale: Any, error: Any, learn_from: int) -> None:
-    """Add scale times the error to the rows of a bag, but not to those below ``learn_from``."""
-    for p in range(low, high):
-        row = bag[p]
-        if row >= learn_from:
-            for j in range(len(error)):
-                inputs[row, j] += scale * error[j]
-
-
-@inlined(SUMS)
-def _dots(h: Any, outputs: Any, rows: Any, n: int, scores: Any) -> None:
-    """scores[m] = h · outputs[rows[m]], three rows at a time: h is then read once for three."""
-    d, m = len(h), 0
-    while m + 3 <= n:
-        r0, r1, r2 = rows[m], rows[m + 1], rows[m + 2]
-        x0, x1, x2 = F0, F0, F0
-        for j in range(d):
-            a = h[j]
-            x0 += a * outputs[r0, j]
-            x1 += a * outputs[r1, j]
-            x2 += a * outputs[r2, j]
-        scores[m], scores[m + 1], scores[m + 2] = x0, x1, x2
-        m += 3
-    while m < n:
-        r0, x0 = rows[m], F0
-        for j in range(d):
-            x0 += h[j] * outputs[r0, j]
-        scores[m] = x0
-        m += 1
-
-
-@inlined(SUMS)
-def _back(outputs: Any, rows: Any, steps: Any, n: int, error: Any) -> None:
-    """error = sum over m of steps[m] outputs[rows[m]]."""
-    d, m = len(error), 0
-    for j in range(d):
-        error[j] = F0
-    while m + 3 <= n:
-        r0, r1, r2 = rows[m], rows[m + 1], rows[m + 2]
-        g0, g1, g2 = steps[m], steps[m + 1], steps[m + 2]
-        for j in range(d):
-            error[j] += g0 * outputs[r0, j] + g1 * outputs[r1, j] + g2 * outputs[r2, j]
-        m += 3
-    while m < n:
-        r0, g0 = rows[m], steps[m]
-        for j in range(d):
-            error[j] += g0 * outputs[r0, j]
-        m += 1
-
-
-@inlined(SUMS)
-def _forth(outputs: Any, rows: Any, steps: Any, n: int, h: Any) -> None:
-    """outputs[rows[m]] += steps[m] h. A row may be there twice."""
-    for m in range(n):
-        row, g = rows[m], steps[m]
-        for j in range(len(h)):
-            outputs[row, j] += g * h[j]
-
-
-@inlined(SUMS)
-def _both(outputs: Any, rows: Any, steps: Any, n: int, h: Any, error: Any) -> None:
-    """:func:`_back` and :func:`_forth` in one pass over the rows, which are all different."""
-    d, m = len(h), 0
-    for j in range(d):
-        error[j] = F0
-    while m + 3 <= n:
-        r0, r1, r2 = rows[m], rows[m + 1], rows[m + 2]
-        g0, g1, g2 = steps[m], steps[m + 1], steps[m + 2]
-        for j in range(d):
-            a, o0, o1, o2 = h[j], outputs[r0, j], outputs[r1, j], outputs[r2, j]
-            error[j] += g0 * o0 + g1 * o1 + g2 * o2
-            outputs[r0, j] = o0 + g0 * a
-            outputs[r1, j] = o1 + g1 * a
-            outputs[r2, j] = o2 + g2 * a
-        m += 3
-    while m < n:
-        r0, g0 = rows[m], steps[m]
-        for j in range(d):
-            o0 = outputs[r0, j]
-            error[j] += g0 * o0
-            outputs[r0, j] = o0 + g0 * h[j]
-        m += 1
-
-
-@inlined(SUMS)
-def _chances(scores: Any, n: int, lr: Any, chances: Any) -> None:
-    """chances = sigmoid(scores); the scores become lr (1 - chances), the step of each towards being right."""
-    for m in range(n):
-        x = min(max(-scores[m], -SATURATED), SATURATED)
-        z = np.floor(x * LOG2_E_32 + HALF)
-        r = (x - z * LN2_HIGH_32) - z * LN2_LOW_32
-        p = ((((S7 * r + S6) * r + S5) * r + S4) * r + S3) * r + S2
-        p = (p * r + F1) * r + F1
-        e = p * float32_of(np.int32((np.int32(z) + np.int32(127)) << np.int32(23)))
-        chance = F1 / (F1 + e)
-        chances[m] = chance
-        scores[m] = lr * (e * chance)  # 1 - chance, exact where chance is nearly 1
-
-
-@inlined()
-def _all_different(rows: Any, n: int) -> bool:
-    for m in range(1, n):
-        for i in range(m):
-            if rows[i] == rows[m]:
-                return False
-    return True
-
-
-@inlined(SUMS)
-def _make_unit(matrix: Any, row: int) -> None:
-    square = F0
-    for j in range(matrix.shape[1]):
-        square += matrix[row, j] * matrix[row, j]
-    if square > F0:
-        scale = F1 / np.sqrt(square)
-        for j in range(matrix.shape[1]):
-            matrix[row, j] *= scale
-
-
-# --- losses -----------------------------------------------------------------------------------------------------------
-
-
-@_learner(LONGS, INTS, INTS, int64, INTS, int64, ROWS, ROWS, boolean, boolean, boolean, FLOATS, FLOATS, int64,
+@_learner(LONGS, INTS, INTS, int64, INTS, int64, FLOATS2, FLOATS2, boolean, boolean, boolean, FLOATS, FLOATS, int64,
           boolean, float32, DOUBLES)  # fmt: skip
 def learn_negative(
     first: Any, bag: Any, targets: Any, n: int, noise: Any, k: int, inputs: Any, outputs: Any, mean: bool, whole: bool,
@@ -228,17 +77,17 @@ def learn_negative(
             continue
         done += 1
         share = F1 / np.float32(high - low) if mean else F1
-        _gather(inputs, bag, low, high, share, h)
+        gather(inputs, bag, low, high, share, h)
         rows[0] = targets[i]
         for m in range(k):
             rows[m + 1] = noise[i * k + m]
-        _dots(h, outputs, rows, k + 1, scores)
+        dots(h, outputs, rows, k + 1, scores)
         if with_bias:
             for m in range(k + 1):
                 scores[m] += bias[rows[m]] + shift[rows[m]]
         for m in range(1, k + 1):
             scores[m] = -scores[m]
-        _chances(scores, k + 1, lr, chances)
+        sigmoids(scores, k + 1, lr, chances)
         for m in range(k + 1):
             product *= np.float64(chances[m])
             if product < SMALL:
@@ -247,26 +96,26 @@ def learn_negative(
         for m in range(1, k + 1):
             scores[m] = -scores[m]
         if not learn_outputs:
-            _back(outputs, rows, scores, k + 1, error)
-        elif _all_different(rows, k + 1):
-            _both(outputs, rows, scores, k + 1, h, error)
+            pull_back(outputs, rows, scores, k + 1, error)
+        elif all_different(rows, k + 1):
+            pull_and_push(outputs, rows, scores, k + 1, h, error)
         else:
-            _back(outputs, rows, scores, k + 1, error)
-            _forth(outputs, rows, scores, k + 1, h)
+            pull_back(outputs, rows, scores, k + 1, error)
+            push_forth(outputs, rows, scores, k + 1, h)
         if with_bias and learn_outputs:
             for m in range(k + 1):
                 bias[rows[m]] += scores[m]
-        _scatter(inputs, bag, low, high, F1 if whole else share, error, learn_from)
+        scatter(inputs, bag, low, high, F1 if whole else share, error, learn_from)
         if unit:
             for p in range(low, high):
-                _make_unit(inputs, bag[p])
+                make_unit(inputs, bag[p])
             for m in range(k + 1):
-                _make_unit(outputs, rows[m])
+                make_unit(outputs, rows[m])
     loss[0] += total - np.log(product)
     loss[1] += done
 
 
-@_learner(LONGS, INTS, INTS, int64, INTS, int64, ROWS, ROWS, boolean, float32, DOUBLES)
+@_learner(LONGS, INTS, INTS, int64, INTS, int64, FLOATS2, FLOATS2, boolean, float32, DOUBLES)
 def learn_shared(
     first: Any, bag: Any, targets: Any, n: int, noise: Any, k: int, inputs: Any, outputs: Any, unit: bool, lr: Any,
     loss: Any,
@@ -291,14 +140,14 @@ def learn_shared(
         for m in range(k):
             rows[m + 1] = noise[i * k + m]
         for b in range(width):
-            _copy_row(inputs, bag[low + b], near, b)
+            copy_row(inputs, bag[low + b], near, b)
         for m in range(k + 1):
-            _copy_row(outputs, rows[m], far, m)
-        _scores_of_all(near, width, far, k + 1, steps)
+            copy_row(outputs, rows[m], far, m)
+        scores_of_all(near, width, far, k + 1, steps)
         for b in range(width):
             for m in range(1, k + 1):
                 steps[b * (k + 1) + m] = -steps[b * (k + 1) + m]
-        _chances(steps, width * (k + 1), lr, chances)
+        sigmoids(steps, width * (k + 1), lr, chances)
         for p in range(width * (k + 1)):
             product *= np.float64(chances[p])
             if product < SMALL:
@@ -308,76 +157,23 @@ def learn_shared(
             for m in range(1, k + 1):
                 steps[b * (k + 1) + m] = -steps[b * (k + 1) + m]
         for b in range(width):
-            _add_rows(inputs, bag[low + b], far, k + 1, steps, b * (k + 1), 1)
+            add_rows(inputs, bag[low + b], far, k + 1, steps, b * (k + 1), 1)
         for m in range(k + 1):
-            _add_rows(outputs, rows[m], near, width, steps, m, k + 1)
+            add_rows(outputs, rows[m], near, width, steps, m, k + 1)
         if unit:
             for b in range(width):
-                _make_unit(inputs, bag[low + b])
+                make_unit(inputs, bag[low + b])
             for m in range(k + 1):
-                _make_unit(outputs, rows[m])
+                make_unit(outputs, rows[m])
         done += width
     loss[0] += total - np.log(product)
     loss[1] += done
 
 
-@inlined()
-def _copy_row(source: Any, row: int, target: Any, at: int) -> None:
-    for j in range(source.shape[1]):
-        target[at, j] = source[row, j]
-
-
-@inlined(SUMS)
-def _scores_of_all(near: Any, width: int, far: Any, n: int, scores: Any) -> None:
-    """scores[b n + m] = near[b] · far[m], two by three at a time."""
-    d, b = near.shape[1], 0
-    while b < width:
-        c = min(b + 1, width - 1)  # the last row of an odd number is taken with itself
-        m = 0
-        while m + 3 <= n:
-            x0, x1, x2, y0, y1, y2 = F0, F0, F0, F0, F0, F0
-            for j in range(d):
-                s, t = near[b, j], near[c, j]
-                o0, o1, o2 = far[m, j], far[m + 1, j], far[m + 2, j]
-                x0 += s * o0
-                x1 += s * o1
-                x2 += s * o2
-                y0 += t * o0
-                y1 += t * o1
-                y2 += t * o2
-            at, then = b * n + m, c * n + m
-            scores[at], scores[at + 1], scores[at + 2] = x0, x1, x2
-            scores[then], scores[then + 1], scores[then + 2] = y0, y1, y2
-            m += 3
-        while m < n:
-            x0, y0 = F0, F0
-            for j in range(d):
-                x0 += near[b, j] * far[m, j]
-                y0 += near[c, j] * far[m, j]
-            scores[b * n + m], scores[c * n + m] = x0, y0
-            m += 1
-        b += 2
-
-
-@inlined(SUMS)
-def _add_rows(matrix: Any, row: int, others: Any, n: int, steps: Any, at: int, stride: int) -> None:
-    """matrix[row] += sum over i < n of steps[at + i stride] others[i], three at a time."""
-    d, i = matrix.shape[1], 0
-    while i + 3 <= n:
-        g0, g1, g2 = steps[at], steps[at + stride], steps[at + 2 * stride]
-        for j in range(d):
-            matrix[row, j] += g0 * others[i, j] + g1 * others[i + 1, j] + g2 * others[i + 2, j]
-        at += 3 * stride
-        i += 3
-    while i < n:
-        g0 = steps[at]
-        for j in range(d):
-            matrix[row, j] += g0 * others[i, j]
-        at += stride
-        i += 1
-
-
-@_learner(LONGS, INTS, INTS, int64, LONGS, INTS, BYTES, ROWS, ROWS, boolean, boolean, int64, boolean, float32, DOUBLES)
+@_learner(
+    LONGS, INTS, INTS, int64, LONGS, INTS, BYTES, FLOATS2, FLOATS2, boolean, boolean, int64, boolean, float32,
+    DOUBLES,
+)  # fmt: skip
 def learn_hierarchical(
     first: Any, bag: Any, targets: Any, n: int, path_first: Any, nodes: Any, codes: Any, inputs: Any, outputs: Any,
     mean: bool, whole: bool, learn_from: int, learn_outputs: bool, lr: Any, loss: Any,
@@ -399,16 +195,16 @@ def learn_hierarchical(
             continue
         done += 1
         share = F1 / np.float32(high - low) if mean else F1
-        _gather(inputs, bag, low, high, share, h)
+        gather(inputs, bag, low, high, share, h)
         start = path_first[targets[i]]
         depth = path_first[targets[i] + 1] - start
         for m in range(depth):
             rows[m] = nodes[start + m]
-        _dots(h, outputs, rows, depth, scores)
+        dots(h, outputs, rows, depth, scores)
         for m in range(depth):
             if codes[start + m] == 1:
                 scores[m] = -scores[m]
-        _chances(scores, depth, lr, chances)
+        sigmoids(scores, depth, lr, chances)
         for m in range(depth):
             product *= np.float64(chances[m])
             if product < SMALL:
@@ -417,15 +213,15 @@ def learn_hierarchical(
             if codes[start + m] == 1:
                 scores[m] = -scores[m]
         if learn_outputs:
-            _both(outputs, rows, scores, depth, h, error)
+            pull_and_push(outputs, rows, scores, depth, h, error)
         else:
-            _back(outputs, rows, scores, depth, error)
-        _scatter(inputs, bag, low, high, F1 if whole else share, error, learn_from)
+            pull_back(outputs, rows, scores, depth, error)
+        scatter(inputs, bag, low, high, F1 if whole else share, error, learn_from)
     loss[0] += total - np.log(product)
     loss[1] += done
 
 
-@_learner(LONGS, INTS, INTS, int64, ROWS, ROWS, boolean, boolean, int64, boolean, float32, DOUBLES)
+@_learner(LONGS, INTS, INTS, int64, FLOATS2, FLOATS2, boolean, boolean, int64, boolean, float32, DOUBLES)
 def learn_softmax(
     first: Any, bag: Any, targets: Any, n: int, inputs: Any, outputs: Any, mean: bool, whole: bool, learn_from: int,
     learn_outputs: bool, lr: Any, loss: Any,
@@ -441,7 +237,7 @@ def learn_softmax(
             continue
         done += 1
         share = F1 / np.float32(high - low) if mean else F1
-        _gather(inputs, bag, low, high, share, h)
+        gather(inputs, bag, low, high, share, h)
         top = np.float32(-np.inf)
         for w in range(v):
             x = F0
@@ -464,6 +260,6 @@ def learn_softmax(
                 error[j] += g * o
                 if learn_outputs:
                     outputs[w, j] = o + g * h[j]
-        _scatter(inputs, bag, low, high, F1 if whole else share, error, learn_from)
+        scatter(inputs, bag, low, high, F1 if whole else share, error, learn_from)
     loss[0] += total
     loss[1] += done

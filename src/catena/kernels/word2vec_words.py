@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, int64, njit, types, uint64
+from numba import boolean, int64, njit, uint64
 
-from catena.kernels.lattice_graph import when_needed
+from catena.kernels.array_types import BYTES, INTS, KEYS, LONGS, READ_ONLY_INTS
+from catena.kernels.compiled import when_needed
 from catena.kernels.ngram_text import place_of
-from catena.kernels.ngram_types import BYTES, INTS, KEYS, LONGS
 from catena.kernels.word2vec_draw import mixed
-
-READ_ONLY = types.Array(types.int32, 1, "C", readonly=True)
 
 
 @when_needed(KEYS, KEYS, INTS, LONGS)
@@ -62,7 +60,7 @@ def renumbered(ids: Any, new: Any, line_end: int) -> int:
     return n
 
 
-@when_needed(READ_ONLY, int64, int64, LONGS, LONGS, LONGS, boolean)
+@when_needed(READ_ONLY_INTS, int64, int64, LONGS, LONGS, LONGS, boolean)
 def cut_pieces(ids: Any, size: int, longest: int, starts: Any, lines: Any, words: Any, only_count: bool) -> int:
     """Cut a text into pieces of ``size`` ids or more that end with a line, or within a line after ``longest`` ids.
 
@@ -95,7 +93,7 @@ def _pair_place(keys: Any, key: Any) -> Any:
     return place
 
 
-@when_needed(READ_ONLY, LONGS, KEYS, LONGS)
+@when_needed(READ_ONLY_INTS, LONGS, KEYS, LONGS)
 def counted_pairs(ids: Any, at: Any, keys: Any, counts: Any) -> None:
     """Count neighbours in a line: pair (a, b) has the key (a << 32 | b) + 1.
 
