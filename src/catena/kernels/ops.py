@@ -140,6 +140,11 @@ def array_of(x: Tensor) -> NDArray[Any]:
     return np.ascontiguousarray(x.numpy())
 
 
+def longs_of(x: Tensor) -> NDArray[np.int64]:
+    """Whole numbers of a tensor of any kind and place, contiguous and 64 bits wide, for a kernel."""
+    return np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.int64)
+
+
 def is_plain() -> bool:
     """Whether code runs as it is written, neither traced nor transformed, and need not go through operators."""
     if torch._C._are_functorch_transforms_active() or torch.compiler.is_compiling():

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
+from catena.data.vocabulary import Vocabulary
 from catena.embeddings.table import Embedding, EmbeddingTable, build_embedding
 from catena.encoders.base import Encoder
 from catena.encoders.build import build_encoder
 from catena.encoders.causal import causal
 from catena.errors import ConfigError
-from catena.lm.base import END_SYMBOL
+from catena.lm.base import END_SYMBOL, never_written
 from catena.lm.feed_forward import FeedForward
 from catena.lm.neural import Drops, NeuralLanguageModel
 from catena.lm.neural_masked import MaskedLanguageModel
@@ -91,9 +91,4 @@ def _output(
         tied = embedding.weight
     d_in = embedding.d_out if settings.tied else d_encoder
     words = vectors[0] if vectors else None  # a clustered tree is made of them
-    return build_output(settings.output, d_in, counts, tied=tied, forbidden=_never(vocabulary), vectors=words)
-
-
-def _never(vocabulary: Vocabulary) -> list[int]:
-    """The ids that no text holds: all specials but the unknown and the end."""
-    return [vocabulary.special(name) for name in vocabulary.specials if name not in (UNK_SYMBOL, END_SYMBOL)]
+    return build_output(settings.output, d_in, counts, tied=tied, forbidden=never_written(vocabulary), vectors=words)

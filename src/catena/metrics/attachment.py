@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Float
 
 from catena.errors import DataError
-from catena.metrics.measure import Measure, as_pairs
+from catena.metrics.measure import Measure, as_pairs, divided
 
 _CONTENT = """
     acl advcl advmod amod appos ccomp compound conj csubj dep discourse dislocated expl fixed flat goeswith iobj list
@@ -164,20 +164,15 @@ def count_trees(references: Trees, predictions: Trees) -> Float[np.ndarray, "n s
 
 
 def _share(right: str, of: str, sums: np.ndarray) -> np.ndarray:
-    return _divided(_column(sums, right), _column(sums, of))
+    return divided(_column(sums, right), _column(sums, of))
 
 
 def _f1(right: str, sums: np.ndarray) -> np.ndarray:
-    return _divided(2 * _column(sums, right), _column(sums, "content") + _column(sums, "predicted_content"))
+    return divided(2 * _column(sums, right), _column(sums, "content") + _column(sums, "predicted_content"))
 
 
 def _column(sums: np.ndarray, name: str) -> np.ndarray:
     return np.asarray(sums[..., Counts._fields.index(name)])
-
-
-def _divided(above: np.ndarray | np.number, below: np.ndarray | np.number) -> np.ndarray:
-    """above / below, and 0 where there is nothing to be right about."""
-    return np.divide(above, below, out=np.zeros(np.shape(above)), where=np.asarray(below) != 0)
 
 
 _SCORES: dict[str, Callable[[np.ndarray], np.ndarray]] = {

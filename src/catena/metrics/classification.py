@@ -37,6 +37,7 @@ from catena.metrics.measure import (
     Measure,
     Score,
     as_pairs,
+    divided,
     mean_score,
     mean_statistics,
     signature,
@@ -179,17 +180,12 @@ def _sets(what: str, found: list[Collection[Hashable]]) -> list[frozenset]:
 # --- scoring ------------------------------------------------------------------------------------------------
 
 
-def _divided(above: Numbers, below: Numbers) -> np.ndarray:
-    """above / below, and 0 where below is 0."""
-    return np.divide(above, below, out=np.zeros(np.shape(above)), where=np.asarray(below) != 0)
-
-
 def _quantity(quantity: Quantity, hits: Numbers, predicted: Numbers, gold: Numbers) -> np.ndarray:
     if quantity == "precision":
-        return _divided(hits, predicted)
+        return divided(hits, predicted)
     if quantity == "recall":
-        return _divided(hits, gold)
-    return _divided(2 * hits, predicted + gold)
+        return divided(hits, gold)
+    return divided(2 * hits, predicted + gold)
 
 
 def average_score(
@@ -209,7 +205,7 @@ def average_score(
         weights = gold
     else:
         raise ValueError(f"average must be 'macro', 'micro' or 'weighted', and is {average!r}")
-    return _divided((scores * weights).sum(-1), weights.sum(-1))
+    return divided((scores * weights).sum(-1), weights.sum(-1))
 
 
 def _averaged(

@@ -83,6 +83,11 @@ def mean_score(sums: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch
     return np.asarray(sums[..., 0] / sums[..., 1])
 
 
+def divided(above: np.ndarray | np.number, below: np.ndarray | np.number) -> np.ndarray:
+    """above / below, and 0 where there is nothing to be right about."""
+    return np.divide(above, below, out=np.zeros(np.shape(above)), where=np.asarray(below) != 0)
+
+
 def as_pairs(name: str, references: Sequence[Any] | np.ndarray, predictions: Sequence[Any] | np.ndarray) -> Pairs:
     """References and predictions as plain lists of one length above 0; ``name`` is for the error."""
     if len(references) != len(predictions):

@@ -22,6 +22,7 @@ from torch import Tensor
 from catena.errors import DivergentSumError, ShapeError
 from catena.kernels.edit_loops import aligned, following, paths, totals
 from catena.kernels.edit_search import strings
+from catena.kernels.ops import longs_of
 from catena.kernels.threads import in_row_blocks
 
 DELETE, INSERT, SUBSTITUTE = 0, 1, 2
@@ -138,9 +139,9 @@ class _Sum(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         scores = [_wide(x) for x in (sub, ins, dele, end)]
         slopes = [np.zeros_like(x) for x in scores]
-        found, n = np.empty(len(scores[0])), _longs(lengths)
+        found, n = np.empty(len(scores[0])), longs_of(lengths)
         wrong: list[int] = []
-        y, m = (None, None) if targets is None or target_lengths is None else (_longs(targets), _longs(target_lengths))
+        y, m = (None if x is None else longs_of(x) for x in (targets, target_lengths))
 
         def run(low: int, high: int) -> None:
             if y is None:
@@ -159,7 +160,3 @@ class _Sum(torch.autograd.Function):
         g = slopes[0]
         own = [x * g.reshape(-1, *[1] * (x.dim() - 1)) for x in ctx.saved_tensors]
         return (*own, None, None, None)
-
-
-def _longs(x: Tensor) -> np.ndarray:
-    return np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.int64)

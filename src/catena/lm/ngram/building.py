@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.data.settings import VocabularySettings
-from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
+from catena.data.vocabulary import Vocabulary
 from catena.errors import DataError, FormatError
-from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL
+from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, never_written
 from catena.lm.ngram.counts import NgramCounts, check_order, count_ids
 from catena.lm.ngram.external import ExternalCounter, folder_for_runs
 from catena.lm.ngram.lexicon import MARKS, Bytes, Lexicon, Types
@@ -94,7 +94,7 @@ def counted_within(
     marks = (vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL))
     lexicon = Lexicon(vocabulary)
     with folder_for_runs() as folder:
-        counter = ExternalCounter(order, len(vocabulary), *marks, impossible(vocabulary), memory, Path(folder))
+        counter = ExternalCounter(order, len(vocabulary), *marks, never_written(vocabulary), memory, Path(folder))
         for piece in as_pieces(text, partial(pieces, progress=progress, what="counting")):
             counter.add(lexicon.sentences(piece, *marks, skip_blank))
         return counter.finish(space, progress), vocabulary
@@ -136,7 +136,7 @@ def counted_ids_within(
     check_order(order)
     marks = (vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL))
     with folder_for_runs() as folder:
-        counter = ExternalCounter(order, len(vocabulary), *marks, impossible(vocabulary), memory, Path(folder))
+        counter = ExternalCounter(order, len(vocabulary), *marks, never_written(vocabulary), memory, Path(folder))
         waiting: list[Ints] = []
         for sentence in sentences:
             waiting.append(np.asarray([marks[0], *sentence, marks[1]], np.int32))
@@ -160,7 +160,7 @@ def _check_ids(tokens: Ints, sentences: int, vocabulary: Vocabulary) -> None:
         raise DataError(f"ids must be 0 to {v - 1}, but there are {int(tokens.min())} to {int(tokens.max())}")
     counts = np.bincount(tokens, minlength=v)
     counts[vocabulary.special(BEGIN_SYMBOL)] -= sentences
-    for mark in impossible(vocabulary):
+    for mark in never_written(vocabulary):
         if counts[mark]:
             raise DataError(
                 f"sentences must hold words, but {vocabulary.tokens([mark])[0]!r}, id {mark}, is in them "
@@ -174,9 +174,4 @@ def _concatenated(parts: list[Ints], order: int) -> Ints:
 
 def _counted(tokens: Ints, order: int, vocabulary: Vocabulary) -> NgramCounts:
     begin, end = vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL)
-    return count_ids(tokens, order, len(vocabulary), begin, end, impossible(vocabulary), padded=True)
-
-
-def impossible(vocabulary: Vocabulary) -> list[int]:
-    """The specials that no text holds: all but the unknown word and the end."""
-    return [vocabulary.special(name) for name in vocabulary.specials if name not in (UNK_SYMBOL, END_SYMBOL)]
+    return count_ids(tokens, order, len(vocabulary), begin, end, never_written(vocabulary), padded=True)

@@ -25,6 +25,7 @@ from torch import Tensor
 from catena.data.settings import VocabularySettings
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import DataError, ShapeError
+from catena.kernels.ops import longs_of
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, LanguageModel
 from catena.lm.ngram.about import About
 from catena.lm.ngram.arpa import is_arpa, read_arpa, write_arpa
@@ -228,11 +229,11 @@ class NgramModel(LanguageModel[Tensor]):
         return torch.full((n,), self._begun)
 
     def log_probs(self, state: Int[Tensor, " n"]) -> Float[Tensor, "n v"]:
-        return torch.from_numpy(self.packed.spread(_longs(state))).to(state.device)
+        return torch.from_numpy(self.packed.spread(longs_of(state))).to(state.device)
 
     def advance(self, state: Int[Tensor, " n"], ids: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
         self._check_ids(ids)
-        return torch.from_numpy(self.packed.step(_longs(state), _longs(ids))[0]).to(state.device)
+        return torch.from_numpy(self.packed.step(longs_of(state), longs_of(ids))[0]).to(state.device)
 
     def select(self, state: Int[Tensor, " n"], rows: Int[Tensor, " m"]) -> Int[Tensor, " m"]:
         return state[rows]
@@ -244,9 +245,9 @@ class NgramModel(LanguageModel[Tensor]):
         self._check_ids(ids)
         _check_lengths(ids, lengths)
         real = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
-        flat = _longs(ids[real]).astype(np.int32)
+        flat = longs_of(ids[real]).astype(np.int32)
         found = torch.zeros(ids.shape, device=ids.device)
-        found[real] = torch.from_numpy(self.packed.walk(flat, np.cumsum(_longs(lengths)), self._begun)).to(ids.device)
+        found[real] = torch.from_numpy(self.packed.walk(flat, np.cumsum(longs_of(lengths)), self._begun)).to(ids.device)
         return found
 
     def _check_ids(self, ids: Tensor) -> None:
@@ -309,7 +310,3 @@ def _name_of(estimator: str | Estimator) -> str:
 def _check_lengths(ids: Tensor, lengths: Tensor) -> None:
     for row in ((lengths < 0) | (lengths > ids.shape[1])).nonzero()[:1, 0].tolist():
         raise ShapeError(f"lengths must be 0 to {ids.shape[1]}, the width of ids, but row {row} is {lengths[row]}")
-
-
-def _longs(x: Tensor) -> Longs:
-    return np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.int64)

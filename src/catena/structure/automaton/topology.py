@@ -188,8 +188,3 @@ def _levels(source: Array, target: Array, n: int) -> Levels:
         sums = Segments.of(position[target[arcs]] - low, int(high - low))
         steps.append(Level(order[low:high], arcs, position[source[arcs]], sums))
     return Levels(tuple(steps), position)
-
-
-def contiguous(x: Tensor) -> Array:
-    """An integer tensor as a contiguous array of int64 on the CPU."""
-    return np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.int64)

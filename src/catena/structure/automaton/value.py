@@ -24,7 +24,8 @@ from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.structure.automaton.topology import Array, Topology, contiguous
+from catena.kernels.ops import longs_of
+from catena.structure.automaton.topology import Array, Topology
 from catena.structure.automaton.weights import log_weights, same_semiring
 from catena.structure.semirings import Log, Semiring
 
@@ -143,7 +144,7 @@ class Automaton:
     @cached_property
     def topology(self) -> Topology:
         """The structure without weights, analysed when it is first asked for."""
-        columns = [contiguous(x) for x in (self.source, self.target, self.input, self.output)]
+        columns = [longs_of(x) for x in (self.source, self.target, self.input, self.output)]
         return Topology(columns[0], columns[1], columns[2], columns[3], self.n_states)
 
     @cached_property
