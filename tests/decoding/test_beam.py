@@ -277,7 +277,8 @@ def test_coverage_prefers_what_has_looked_at_the_whole_source() -> None:
 
 def test_a_stepper_inside_others_is_asked_where_it_looks() -> None:
     looking = Looking(random_table(4, 2, end=3, seed=11).table, 3)
-    wrapped = NoRepeat(Without(Ensemble([looking, looking]), []), 9)
+    silent = random_table(4, 1, end=3, seed=12)  # it remembers nothing: the first of an ensemble leads
+    wrapped = NoRepeat(Without(Ensemble([looking, silent], [1.0, 0.0]), []), 9)
     found, wanted = (
         beam(stepper, stepper.start(2), 4, 5, n_best=4, normalise=by_average, coverage=0.7)
         for stepper in (wrapped, looking)

@@ -55,7 +55,15 @@ def test_scores_are_sacrebleus(name: str, n: int, noise: float) -> None:
 
 @pytest.mark.parametrize("name", TRANSLATION_METRICS)
 def test_texts_that_are_empty_or_share_nothing_have_a_score(name: str) -> None:
-    for predictions, references in ((["", "x"], ["a b c d", "y"]), ([""], [""]), (["a b c"], [""]), (["a b"], ["a b"])):
+    for predictions, references in (
+        (["", "x"], ["a b c d", "y"]),
+        ([""], [""]),
+        (["a b c"], [""]),
+        (["a b"], ["a b"]),
+        (["a b c d e"], ["v w x y z"]),  # long enough for all orders, and no match
+        (["abcdefgh"], ["ab"]),  # orders of characters that one side alone has
+        (["ab"], ["abcdefgh"]),
+    ):
         found = float(translation_measure(name)(references, predictions))
         assert found == pytest.approx(theirs(name, predictions, references), abs=1e-9)
 

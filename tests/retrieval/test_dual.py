@@ -28,9 +28,11 @@ def built(settings: DualSettings) -> DualEncoder:
 def test_the_idf_pooling_is_a_weighed_mean() -> None:
     model = built(DualSettings(match="dot", pooling=DualPooling(kind="idf")))
     table, weights = model.embedding.weight, torch.linspace(0.5, 2, SIZES[0]).double()
+    assert torch.equal(model.response.pooling.weight, weights)
+    weights[3] = model.response.pooling.weight.data[3] = -0.7  # learnt weights may fall below 0
     for row, n, found in zip(IDS, LENGTHS, model.keys(IDS, LENGTHS), strict=True):
         own = [int(i) for i in row[:n]]
-        total = sum(float(weights[i]) for i in own)
+        total = sum(abs(float(weights[i])) for i in own)
         expected = sum(float(weights[i]) * table[i] for i in own) / total
         assert torch.allclose(found, expected, atol=1e-12)
 
@@ -40,8 +42,13 @@ def test_the_three_matches_are_their_formulas() -> None:
         model = built(DualSettings(match=match, projection=projection, temperature=0.5))
         if model.matrix is not None:
             torch.nn.init.normal_(model.matrix)
+        if model.maps is not None:
+            first, second = (one.weight.data for one in model.maps)
+            assert torch.equal(first, second), "at first the match of the vectors themselves"
+            assert torch.allclose(first @ first.T, torch.eye(3).double(), atol=1e-6)
+            torch.nn.init.normal_(second)
         plain = model.context(model.embedding(IDS), IDS, LENGTHS)
-        sides = [plain, plain] if model.maps is None else [one(plain) for one in model.maps]
+        sides = [plain, plain] if model.maps is None else [plain @ one.weight.T for one in model.maps]
         found = model.queries(IDS, LENGTHS) @ model.keys(IDS, LENGTHS).T
         for i in range(3):
             for j in range(3):
@@ -122,6 +129,28 @@ def test_the_weights_of_a_mixture_are_the_best() -> None:
     assert np.abs(fit_weights(questions, penalty=10.0)[0]).sum() < np.abs(weights).sum()
 
 
+def test_weights_have_the_units_of_their_matchers() -> None:
+    """The penalty is of scores that vary by 1: neither units nor what all candidates of a question share matter."""
+    generator = np.random.default_rng(4)
+    questions = [generator.normal(size=(4, 2)) + np.array([[0.5, 0.2], [0, 0], [0, 0], [0, 0]]) for _ in range(30)]
+    weights, loss = fit_weights(questions, penalty=0.3)
+    assert loss == pytest.approx(_loss(questions, weights), abs=1e-9)
+    units = np.array([1000.0, 0.01])
+    moved = [q * units + 500.0 * generator.normal(size=2) for q in questions]
+    others, same = fit_weights(moved, penalty=0.3)
+    assert others * units == pytest.approx(weights, rel=1e-6)
+    assert same == pytest.approx(loss, abs=1e-9)
+    spread = np.sqrt(np.mean(np.concatenate([q - q.mean(0) for q in questions]) ** 2, axis=0))
+    for k in range(2):
+        for step in (1e-3, -1e-3):
+            near = weights.copy()
+            near[k] += step
+            assert (
+                _loss(questions, near) + 0.3 * ((near * spread) ** 2).sum()
+                > loss + 0.3 * ((weights * spread) ** 2).sum()
+            )
+
+
 def test_mixtures_at_their_ends() -> None:
     useless = [np.ones((4, 2)) for _ in range(3)]
     assert fit_weights(useless)[0].tolist() == [0, 0]
@@ -129,5 +158,12 @@ def test_mixtures_at_their_ends() -> None:
     weights, loss = fit_weights(sure)
     assert weights[0] > 1
     assert np.isfinite(loss)
+    mixed = [np.array([[1.0, 1.0, 3.0], [0.0, 0.0, 3.0], [2.0, 2.0, 3.0]]), np.array([[1.0, 1, 3], [0.2, 0.2, 3]])]
+    alone, best = fit_weights([q[:, :1] for q in mixed], penalty=0.0)
+    weights, loss = fit_weights(mixed, penalty=0.0)
+    assert weights == pytest.approx([alone[0] / 2, alone[0] / 2, 0.0]), (
+        "two that agree share, one that is flat has none"
+    )
+    assert loss == pytest.approx(best)
     with pytest.raises(DataError, match="without a question"):
         fit_weights([])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from catena.errors import CheckpointError, DataError
-from catena.retrieval.cluster import k_means, medoids
+from catena.retrieval.cluster import _assigned, _first_centres, _means, k_means, medoids
 from catena.retrieval.index import MixedPart, TermPart, VectorPart, search
 
 
@@ -61,6 +62,12 @@ def test_a_damaged_index_is_refused(tmp_path: Path) -> None:
         TermPart.load(tmp_path)
 
 
+def test_an_index_never_runs_what_it_reads(tmp_path: Path) -> None:
+    np.save(tmp_path / "vectors.npy", np.array([{"a": 1}], object), allow_pickle=True)
+    with pytest.raises(CheckpointError, match="not a part of an index"):
+        VectorPart.load(tmp_path)
+
+
 def test_k_means_finds_groups_that_lie_apart(generator: np.random.Generator) -> None:
     middles = np.array([[0, 0], [10, 0], [0, 10]], np.float64)
     vectors = np.concatenate([middle + generator.normal(size=(20, 2)) for middle in middles])
@@ -74,6 +81,30 @@ def test_k_means_finds_groups_that_lie_apart(generator: np.random.Generator) -> 
         mates = np.flatnonzero(nearest == nearest[row])
         apart = [float(((vectors[i] - centres[nearest[row]]) ** 2).sum()) for i in mates]
         assert mates[int(np.argmin(apart))] == row
+
+
+def test_first_centres_are_drawn_in_proportion_to_their_squared_distance(generator: np.random.Generator) -> None:
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
+    drawn = Counter(tuple(map(tuple, _first_centres(points, 2, generator).tolist())) for _ in range(6000))
+    for a in points:
+        total = sum(float(((a - b) ** 2).sum()) for b in points)
+        for b in points:
+            share = float(((a - b) ** 2).sum()) / total / 3
+            assert drawn[tuple(a.tolist()), tuple(b.tolist())] / 6000 == pytest.approx(share, abs=0.02)
+    for _ in range(50):
+        assert sorted(_first_centres(points, 3, generator).tolist()) == sorted(points.tolist())
+
+
+def test_a_cluster_that_is_lost_takes_the_farthest_vector(generator: np.random.Generator) -> None:
+    vectors = generator.normal(size=(6, 2))
+    centres = np.array([[0.0, 0.0], [0.5, 0.0], [99.0, 99.0]])
+    nearest, distances = _assigned(vectors, centres)
+    apart = ((vectors[:, None] - centres) ** 2).sum(2)
+    assert nearest.tolist() == apart.argmin(1).tolist()
+    assert distances == pytest.approx(apart.min(1))
+    moved = _means(vectors, nearest, distances, 3)
+    assert moved[2].tolist() == vectors[apart.min(1).argmax()].tolist()
+    assert moved[:2] == pytest.approx(np.stack([vectors[nearest == j].mean(0) for j in range(2)]))
 
 
 def test_k_means_at_its_ends(generator: np.random.Generator) -> None:

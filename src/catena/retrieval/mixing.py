@@ -19,7 +19,7 @@ ROUNDS = 100
 
 
 def fit_weights(
-    questions: Sequence[Float[np.ndarray, "m k"]], penalty: float = 1e-3
+    questions: Sequence[Float[np.ndarray, "_ k"]], penalty: float = 1e-3
 ) -> tuple[Float[np.ndarray, " k"], float]:
     """The weight of each matcher, and the mean -log p of the right candidate, which is the first of each question.
 
@@ -36,7 +36,7 @@ def fit_weights(
     weights = np.zeros(k)
     loss, gradient, curve = _terms(centred, weights, penalty)
     for _ in range(ROUNDS):
-        step = np.linalg.solve(curve, gradient)
+        step = np.linalg.lstsq(curve, gradient, rcond=None)[0]  # the shortest: matchers may say the same, or nothing
         size = 1.0
         while True:  # a shorter step where the whole one leads uphill
             new = _terms(centred, weights - size * step, penalty)
