@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.structure.constraints import forbid
+from catena.structure.constraints import both, forbid
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +59,9 @@ class AlignmentConstraint:
     def __and__(self, other: AlignmentConstraint) -> AlignmentConstraint:
         """What both allow."""
         return AlignmentConstraint(
-            _both(self.substitutions, other.substitutions),
-            _both(self.insertions, other.insertions),
-            _both(self.deletions, other.deletions),
+            both(self.substitutions, other.substitutions),
+            both(self.insertions, other.insertions),
+            both(self.deletions, other.deletions),
         )
 
     def applied(
@@ -74,12 +74,6 @@ class AlignmentConstraint:
         scores = {"substitutions": substitutions, "insertions": insertions, "deletions": deletions}
         masks = {name: getattr(self, name) for name in scores}
         return {name: forbid(name, scores[name], mask) for name, mask in masks.items() if mask is not None}
-
-
-def _both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    if a is None or b is None:
-        return a if b is None else b
-    return a & b
 
 
 def hits(pairs: Tensor, s: int, t: int) -> tuple[Tensor, Tensor]:

@@ -87,10 +87,10 @@ class ChainConstraint:
     def __and__(self, other: ChainConstraint) -> ChainConstraint:
         """What both allow."""
         return ChainConstraint(
-            _both(self.tags, other.tags),
-            _both(self.transitions, other.transitions),
-            _both(self.start, other.start),
-            _both(self.end, other.end),
+            both(self.tags, other.tags),
+            both(self.transitions, other.transitions),
+            both(self.start, other.start),
+            both(self.end, other.end),
         )
 
     def applied(
@@ -128,7 +128,8 @@ def forbid(name: str, scores: Float[Tensor, "..."], allowed: Bool[Tensor, "..."]
     return torch.where(allowed.to(scores.device), scores, NEVER)
 
 
-def _both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+def both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    """What two masks allow, either of which may be left out."""
     if a is None or b is None:
         return a if b is None else b
     return a & b

@@ -28,7 +28,7 @@ from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import Structured, TopK
 from catena.structure.checks import check_floating, check_mask, check_tensors, checked_lengths, checked_members
-from catena.structure.constraints import Impossible, check_possible, forbid
+from catena.structure.constraints import Impossible, both, check_possible, forbid
 
 T = TypeVar("T", bound="DependencyTree")
 
@@ -75,7 +75,7 @@ class ArcConstraint:
 
     def __and__(self, other: ArcConstraint) -> ArcConstraint:
         """What both allow."""
-        return ArcConstraint(_both(self.arcs, other.arcs), _both(self.labels, other.labels))
+        return ArcConstraint(both(self.arcs, other.arcs), both(self.labels, other.labels))
 
 
 class DependencyTree(Structured):
@@ -412,9 +412,3 @@ def _reordered(arcs: Tensor, order: Tensor) -> Tensor:
     order = order.expand(arcs.shape[:-1])
     rows = arcs.gather(-2, order[..., :, None].expand(arcs.shape))
     return rows.gather(-1, order[..., None, :].expand(arcs.shape))
-
-
-def _both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    if a is None or b is None:
-        return a if b is None else b
-    return a & b

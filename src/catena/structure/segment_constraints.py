@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.structure.constraints import forbid
+from catena.structure.constraints import both, forbid
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class SegmentConstraint:
 
     def __and__(self, other: SegmentConstraint) -> SegmentConstraint:
         """What both allow."""
-        return SegmentConstraint(_both(self.segments, other.segments), _both(self.transitions, other.transitions))
+        return SegmentConstraint(both(self.segments, other.segments), both(self.transitions, other.transitions))
 
     def applied(
         self, segments: Float[Tensor, "*batch t m k"], transitions: Float[Tensor, "*#batch k k"] | None
@@ -53,9 +53,3 @@ class SegmentConstraint:
             table = segments.new_zeros(k, k) if transitions is None else transitions
             changed["transitions"] = forbid("transitions", table, self.transitions)
         return changed
-
-
-def _both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    if a is None or b is None:
-        return a if b is None else b
-    return a & b
