@@ -15,7 +15,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from catena.errors import DataError
-from catena.metrics.measure import Measure, Score, as_pairs, mean_score, mean_statistics
+from catena.metrics.measure import Measure, Pairs, Score, as_pairs, mean_score, mean_statistics
 
 Symbols = Sequence[Hashable]
 References = Sequence[Symbols]
@@ -23,6 +23,7 @@ References = Sequence[Symbols]
 
 def edit_distance(a: Symbols, b: Symbols) -> int:
     """The fewest insertions, deletions and substitutions that turn one string into the other. Time O(|a| |b|)."""
+    a, b = (x.tolist() if hasattr(x, "tolist") else x for x in (a, b))  # of an array or a tensor
     while a and b and a[-1] == b[-1]:
         a, b = a[:-1], b[:-1]
     row = list(range(len(b) + 1))
@@ -41,14 +42,25 @@ def nearest(prediction: Symbols, references: References) -> tuple[int, int]:
     return min(listed, key=lambda pair: (pair[0] / max(pair[1], 1), pair))
 
 
+def _listed(name: str, references: Sequence[References], predictions: Sequence[Symbols]) -> Pairs:
+    right, given = as_pairs(name, references, predictions)
+    for i, listed in enumerate(right):
+        if isinstance(listed, str):  # whose characters would be so many references
+            raise DataError(
+                f"{name} needs a list of references for each example, but that of example {i} is the string "
+                f"{listed!r}: write [{listed!r}]"
+            )
+    return right, given
+
+
 def _error_statistics(references: Sequence[References], predictions: Sequence[Symbols]) -> np.ndarray:
-    right, given = as_pairs("word error", references, predictions)
+    right, given = _listed("word error", references, predictions)
     wrong = [tuple(y) not in {tuple(r) for r in listed} for listed, y in zip(right, given, strict=True)]
     return mean_statistics([float(x) for x in wrong])
 
 
 def _edit_statistics(references: Sequence[References], predictions: Sequence[Symbols]) -> np.ndarray:
-    right, given = as_pairs("symbol error", references, predictions)
+    right, given = _listed("symbol error", references, predictions)
     return np.array([nearest(y, listed) for listed, y in zip(right, given, strict=True)], np.float64)
 
 

@@ -103,9 +103,10 @@ def as_pairs(name: str, references: Sequence[Any] | np.ndarray, predictions: Seq
 Pairs = tuple[list[Any], list[Any]]
 
 
-def _as_list(name: str, what: str, values: Sequence[Any] | np.ndarray) -> list[Any]:
-    if not isinstance(values, np.ndarray):
-        return list(values)
+def _as_list(name: str, what: str, values: Any) -> list[Any]:
+    # Tensors know no equals but themselves, so that each would be a label of its own; they are asked as arrays are.
+    if not hasattr(values, "tolist"):
+        return [x.tolist() if getattr(x, "ndim", None) == 0 else x for x in values]
     if values.ndim != 1:
-        raise DataError(f"{name} needs one label for each example, but the shape of {what} is {values.shape}")
+        raise DataError(f"{name} needs one label for each example, but the shape of {what} is {tuple(values.shape)}")
     return values.tolist()

@@ -135,9 +135,23 @@ _STRICT = {"iob1": _iob1_end, "iob2": _iob2_end, "bilou": _bilou_end}
 
 def span_statistics(references: Sequence[Iterable[object]], predictions: Sequence[Iterable[object]]) -> np.ndarray:
     """``[i]`` holds right, found and gold spans of sentence i."""
-    pairs = zip(*as_pairs("the score of spans", references, predictions), strict=True)
+    gold_and_found = as_pairs("the score of spans", references, predictions)
+    for sentences in gold_and_found:
+        _check_spans(sentences)
+    pairs = zip(*gold_and_found, strict=True)
     rows = [(len(set(gold) & set(found)), len(set(found)), len(set(gold))) for gold, found in pairs]
     return np.array(rows, np.float64)
+
+
+def _check_spans(sentences: Sequence[Iterable[object]]) -> None:
+    """Raise for tags, of which each kind would be taken for one span."""
+    for i, spans in enumerate(sentences):
+        tag = next((x for x in spans if isinstance(x, str)), None)
+        if tag is not None:
+            raise DataError(
+                f"the score of spans needs spans (first, end, kind), but sentence {i} has the tag {tag!r}: "
+                "call spans_of_tags first"
+            )
 
 
 def _ratio(sums: Float[np.ndarray, "*batch 3"], over: tuple[int, ...], times: int) -> np.ndarray:

@@ -61,6 +61,13 @@ def _counter(name: str, cut: Cut) -> Any:
 
 def _statistics(counter: Any, title: str, references: Sequence[str], predictions: Sequence[str]) -> np.ndarray:
     right, given = as_pairs(title, references, predictions)
+    for what, texts in (("reference", right), ("prediction", given)):
+        wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
+        if wrong is not None:
+            raise DataError(
+                f"{title} needs texts as they are read, but {what} {wrong} is of type {type(texts[wrong]).__name__}: "
+                "join tokens by blanks, and give one reference for each prediction"
+            )
     return np.array(counter._extract_corpus_statistics(given, [right]), np.float64)
 
 

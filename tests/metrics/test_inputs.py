@@ -1,0 +1,66 @@
+"""What metrics are given: tensors count as the numbers they hold, and what would be misread is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from catena.errors import DataError
+from catena.metrics.classification import accuracy, f1
+from catena.metrics.edits import symbol_error, word_error
+from catena.metrics.spans import F1, spans_of_tags
+
+TENSORS = """
+import numpy as np
+import torch
+from catena.metrics.classification import accuracy, f1
+from catena.metrics.edits import edit_distance
+from catena.metrics.translation import translation_measure
+
+gold, found = torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 1, 1])
+print(accuracy(gold, found), f1(gold, found) == f1(gold.tolist(), found.tolist()))
+print(edit_distance(gold, found[1:]), edit_distance(np.array([1, 2]), np.array([2])), edit_distance(gold[:0], found))
+for ask in (lambda: f1(gold[None], found[None]), lambda: translation_measure("bleu")(["a", "b"], ["a", ["b"]])):
+    try:
+        ask()
+    except Exception as error:
+        print(error)
+"""
+
+
+def test_tensors_are_read_as_arrays_are_and_tokens_are_no_text() -> None:
+    pytest.importorskip("sacrebleu")
+    # In a process of its own: in this one the types that signatures name are checked first.
+    run = subprocess.run([sys.executable, "-c", TENSORS], capture_output=True, text=True, timeout=600, check=True)
+    assert run.stdout.splitlines() == [
+        "0.75 True",
+        "2 1 4",
+        "f1 needs one label for each example, but the shape of references is (1, 4)",
+        "BLEU needs texts as they are read, but prediction 1 is of type list: join tokens by blanks, and give one "
+        "reference for each prediction",
+    ]
+
+
+def test_lists_of_tensors_hold_labels() -> None:
+    gold, found = torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 1, 1])
+    assert f1(list(gold), list(found)) == f1(gold.tolist(), found.tolist()) == pytest.approx(0.6)
+    assert accuracy(list(gold), found.tolist()) == 0.75
+
+
+def test_a_string_is_no_list_of_references() -> None:
+    for metric, name in ((word_error, "word error"), (symbol_error, "symbol error")):
+        with pytest.raises(
+            DataError, match=rf"{name} needs a list of references .* 1 is the string 'cat': write \['cat'\]"
+        ):
+            metric([["cut"], "cat"], ["cut", "cat"])
+    assert symbol_error([["cat"]], ["cut"]) == pytest.approx(1 / 3)
+
+
+def test_tags_are_no_spans() -> None:
+    tags = [["B-a", "I-a", "O"]]
+    with pytest.raises(DataError, match="sentence 0 has the tag 'B-a': call spans_of_tags first"):
+        F1(spans_of_tags(tags), tags)
+    assert F1(spans_of_tags(tags), spans_of_tags(tags)) == 1
