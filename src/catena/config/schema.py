@@ -45,6 +45,7 @@ class Key:
 
     @property
     def dotted(self) -> str:
+        """Its name in a file and behind ``--``, such as ``training.max_epochs``."""
         return ".".join(self.path)
 
     @property
@@ -67,14 +68,17 @@ class Key:
 
     @property
     def is_text(self) -> bool:
+        """Whether any words may be its value."""
         return any(is_text(t) for t in self.types)
 
     @property
     def is_list(self) -> bool:
+        """Whether it takes several values."""
         return any(is_sequence(t) for t in self.types)
 
     @property
     def is_switch(self) -> bool:
+        """Whether it is on or off."""
         return bool in self.types
 
     @property

@@ -31,6 +31,7 @@ class Arc(NamedTuple):
 
     @property
     def left(self) -> int:
+        """The first of the words that it spans; an arc of the root stands over its word."""
         return min(self) if self.head >= 0 else self.word
 
     @property

@@ -19,8 +19,10 @@ class Taken:
         return [(column, row) for column in columns for row in rows]
 
     def add(self, box: Box) -> None:
+        """From now on this place is taken."""
         for key in self._keys(box):
             self.buckets.setdefault(key, []).append(box)
 
     def hit(self, box: Box) -> bool:
+        """Whether a place overlaps with one that is taken."""
         return any(box.overlaps(other) for key in self._keys(box) for other in self.buckets.get(key, ()))

@@ -89,20 +89,24 @@ class Reporter(ABC):
     """Is told of everything that happens in a run."""
 
     @abstractmethod
-    def started(self, event: Started) -> None: ...
+    def started(self, event: Started) -> None:
+        """Before the first step: the device, the size of the model, the data."""
 
     @abstractmethod
-    def progress(self, event: Progress) -> None: ...
+    def progress(self, event: Progress) -> None:
+        """Every few seconds between evaluations."""
 
     @abstractmethod
-    def evaluated(self, event: Evaluated) -> None: ...
+    def evaluated(self, event: Evaluated) -> None:
+        """After the development set was scored."""
 
     @abstractmethod
     def note(self, words: str) -> None:
         """A sentence that fits nowhere else: a damaged checkpoint, another number of threads."""
 
     @abstractmethod
-    def finished(self, outcome: Outcome) -> None: ...
+    def finished(self, outcome: Outcome) -> None:
+        """After the last step, with what came of it."""
 
     def working(self, what: str, share: float) -> None:
         """How far a piece of work is that has no steps, such as counting; told often, and worth a bar at most."""

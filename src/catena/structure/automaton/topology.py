@@ -53,6 +53,7 @@ class Topology:
 
     @cached_property
     def graph(self) -> Graph:
+        """Components, their order and the arcs of each state."""
         return Graph(*analysed(self.source, self.target, self.n_states))
 
     @property
@@ -62,18 +63,22 @@ class Topology:
 
     @property
     def graph_tensors(self) -> list[Tensor]:
+        """The same for operators of torch."""
         return [torch.from_numpy(x) for x in self.graph_arrays]
 
     @cached_property
     def is_acyclic(self) -> bool:
+        """Whether no way leads back to where it was, not even an arc from a state to itself."""
         return not self.graph.cyclic.any()
 
     @cached_property
     def by_input(self) -> Sorted:
+        """The arcs of each state by what they read, for compositions that match it."""
         return self._sorted(self.input)
 
     @cached_property
     def by_output(self) -> Sorted:
+        """By what they write."""
         return self._sorted(self.output)
 
     def _sorted(self, labels: Array) -> Sorted:
@@ -149,10 +154,12 @@ class Unrolled:
 
     @cached_property
     def forwards(self) -> Levels:
+        """Its nodes level by level from the beginning."""
         return _levels(self.source, self.target, self.n_nodes)
 
     @cached_property
     def backwards(self) -> Levels:
+        """From the end."""
         return _levels(self.target, self.source, self.n_nodes)
 
 

@@ -131,14 +131,17 @@ class Automaton:
 
     @property
     def n_states(self) -> int:
+        """How many states there are; they are numbered from 0."""
         return self.final.shape[-1]
 
     @property
     def n_arcs(self) -> int:
+        """How many arcs there are; sources, targets, labels and weights have one entry for each."""
         return self.source.shape[0]
 
     @property
     def device(self) -> torch.device:
+        """Where its weights lie."""
         return self.weight.device
 
     @cached_property
@@ -154,14 +157,17 @@ class Automaton:
 
     @cached_property
     def has_failures(self) -> bool:
+        """Whether an arc is taken where no other fits, as in an n-gram model that backs off."""
         return bool((self.topology.input == FAILURE).any())
 
     @property
     def is_acyclic(self) -> bool:
+        """Whether its paths are finitely many."""
         return self.topology.is_acyclic
 
     @property
     def requires_grad(self) -> bool:
+        """Whether a gradient by any of its weights is wanted."""
         return self.weight.requires_grad or self.initial.requires_grad or self.final.requires_grad
 
     # --- the same machine, otherwise weighted ---------------------------------------------------------------
