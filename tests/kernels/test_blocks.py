@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catena.kernels.blocks import BLOCK, cluster, look_together, pack
+from catena.kernels.blocks import BLOCK, look_together, pack
 from catena.kernels.compiled import compiled
+from catena.kernels.decoder_step import rows_of_one_source
 from catena.kernels.looks import rounded_up
 
 LAYER = 1
@@ -15,7 +16,7 @@ LAYER = 1
 @compiled("2", "3", "3", "i2", "i1", "f5", "i2", "2")
 def _look(queries, keys, values, entries, begins, blocks, ids, found):  # type: ignore[no-untyped-def]
     n, wide = len(queries), rounded_up(entries.shape[1])
-    scores, offsets = np.empty(keys.shape[1] * n * wide, np.float32), np.empty(wide, np.int64)
+    scores, offsets = np.empty(keys.shape[1] * n * wide, np.float32), np.empty(n * wide, np.int64)
     masses = np.empty(n * keys.shape[1], np.float32)
     look_together(queries, keys, values, entries, begins, blocks, LAYER, ids, scores, offsets, masses, found)
 
@@ -25,9 +26,9 @@ def _pack(keys, values, entries, block):  # type: ignore[no-untyped-def]
     pack(keys, values, entries, block)
 
 
-@compiled("2", "i2", "i", "i", "i1")
-def _cluster(_, ids, row, high, found):  # type: ignore[no-untyped-def]
-    found[0] = cluster(ids, row, high)
+@compiled("1", "i1", "i1", "i", "i", "i1")
+def _rows_of_one_source(_, first, sizes, row, high, found):  # type: ignore[no-untyped-def]
+    found[0] = rows_of_one_source(first, sizes, row, high)
 
 
 def looked(
@@ -113,10 +114,11 @@ def test_what_is_no_number_is_not_hidden() -> None:
     assert np.isnan(found).sum() == 33
 
 
-def test_rows_look_together_where_they_have_the_first_block_in_common() -> None:
-    ids, found = np.array([[3, 4], [3, 4], [3, 5], [6, 5], [-1, -1], [-1, -1]]), np.zeros(1, np.int64)
-    sizes = []
-    for row, high in ((0, 6), (0, 2), (3, 6), (4, 6)):
-        _cluster(np.zeros((1, 1), np.float32), ids, row, high, found)
-        sizes.append(int(found[0]))
-    assert sizes == [3, 2, 1, 1]
+def test_rows_look_together_where_they_have_one_source() -> None:
+    """A source without positions begins where the next one does."""
+    first, sizes, found = np.array([0, 0, 0, 7, 7, 9]), np.array([7, 7, 7, 0, 2, 2]), np.zeros(1, np.int64)
+    counted = []
+    for row, high in ((0, 6), (0, 2), (3, 6), (5, 6)):
+        _rows_of_one_source(np.zeros(1, np.float32), first, sizes, row, high, found)
+        counted.append(int(found[0]))
+    assert counted == [3, 2, 1, 1]

@@ -9,20 +9,28 @@ from catena.kernels.compiled import compiled
 from catena.kernels.looks import look, rounded_up
 
 
-@compiled("1", "1", "1", "i1", "i", "i", "i", "i", "1")
+@compiled("2", "1", "1", "i1", "i", "i", "i", "i", "2")
 def _look(queries, keys, values, offsets, n_kv_heads, d_head, apart, size, found):  # type: ignore[no-untyped-def]
-    heads = queries.shape[0] // d_head, n_kv_heads, d_head, apart
-    room, places = np.empty(rounded_up(size), np.float32), np.empty(rounded_up(size), np.int64)
+    heads = found.shape[1] // d_head, n_kv_heads, d_head, apart
+    room, places = np.empty(len(found) * rounded_up(size), np.float32), np.empty(rounded_up(size), np.int64)
     places[:size] = offsets
     look(queries, keys, values, places, size, heads, room, found)
 
 
 def looked(queries: np.ndarray, keys: np.ndarray, values: np.ndarray, order: np.ndarray) -> np.ndarray:
     """``queries`` are h d, keys and values m g d for g heads, and ``order`` says which of m positions are looked at."""
-    n_kv_heads, d_head = keys.shape[1:]
-    found = np.full(queries.size, np.nan, np.float32)
+    return looked_together(queries[None], keys, values, order)[0]
+
+
+def looked_together(queries: np.ndarray, keys: np.ndarray, values: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The same for queries of n rows."""
+    n, (n_kv_heads, d_head) = len(queries), keys.shape[1:]
+    rows = queries.reshape(n, -1)
+    found, beside = np.full(rows.shape, np.nan, np.float32), np.full((n, 3), np.nan, np.float32)
     offsets = order * n_kv_heads * d_head
-    _look(queries.ravel(), keys.ravel(), values.ravel(), offsets, n_kv_heads, d_head, d_head, len(order), found)
+    _look(
+        np.hstack((rows, beside)), keys.ravel(), values.ravel(), offsets, n_kv_heads, d_head, d_head, len(order), found
+    )
     return found.reshape(queries.shape)
 
 
@@ -47,6 +55,15 @@ def test_a_look_is_a_softmax_over_the_positions_it_was_given(d_head: int) -> Non
     for size in (1, 2, 7, 8, 9, 15, 16, 17, 40):
         given = drawn(d_head, size)
         assert np.abs(looked(*given) - expected(*given)).max() < 3e-6
+
+
+@pytest.mark.parametrize("d_head", [6, 64])
+def test_rows_that_look_at_the_same_positions_find_what_each_finds_alone(d_head: int) -> None:
+    for size in (1, 9, 17):
+        queries, keys, values, order = drawn(d_head, size)
+        rows = np.stack([queries, -queries, 2 * queries])
+        alone = [looked(one, keys, values, order) for one in rows]
+        assert (looked_together(rows, keys, values, order) == np.stack(alone)).all()
 
 
 @pytest.mark.parametrize("d_head", [6, 64])

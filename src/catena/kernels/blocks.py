@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from catena.kernels.compiled import SUMS, called
-from catena.kernels.looks import exponentials, gather, repeat_last, score
+from catena.kernels.looks import exponentials, gather, repeat_last, rounded_up, score
 from catena.kernels.products import WIDE, add_tiles, place_of
 
 BLOCK = WIDE
@@ -41,16 +41,6 @@ def pack(keys: Any, values: Any, entries: Any, block: Any) -> None:
             for first in range(0, d_head, WIDE):
                 for j in range(WIDE):
                     of_values[first * BLOCK + s * WIDE + j] = value[first + j]
-
-
-@called()
-def cluster(ids: Any, row: Any, high: Any) -> Any:
-    """How many rows from ``row`` on, up to ``high``, have the first of their blocks in common; one has it alone."""
-    n = 1
-    if ids.shape[1]:
-        while row + n < high and ids[row + n, 0] == ids[row, 0] >= 0:
-            n += 1
-    return n
 
 
 @called()
@@ -86,19 +76,22 @@ def look_together(
         blocks: ``m l 2 h BLOCK*d_head``, of which those of ``layer`` are read.
         ids: the blocks of each row in the order of their positions, ``n k``; negative behind the last one.
         scores: room for ``h n w`` numbers, where ``w`` is ``t``, rounded up.
-        offsets: room for ``w`` numbers.
+        offsets: room for ``n w`` numbers.
         masses: room for ``n h`` numbers.
         found: takes what was found, ``n d``.
     """
     n, stride = queries.shape
     n_heads, d_head = keys.shape[1], keys.shape[2]
-    d, used, wide = n_heads * d_head, entries.shape[1], offsets.shape[0]
+    d, used = n_heads * d_head, entries.shape[1]
+    wide = rounded_up(used)
     scale, size = ONE / np.sqrt(np.float32(d_head)), BLOCK * d_head
     flat_keys, flat_values, flat_found = keys.ravel(), values.ravel(), found.ravel()
+    filled = np.empty(n, np.int64)
     for r in range(n):
+        filled[r] = BLOCK * blocks_of(ids[r])
         for h in range(n_heads):
             at = (h * n + r) * wide
-            scores[at : at + BLOCK * blocks_of(ids[r])] = ZERO
+            scores[at : at + filled[r]] = ZERO
     for k in range(ids.shape[1]):
         row = 0
         while row < n:
@@ -110,20 +103,24 @@ def look_together(
                     add_tiles(queries, row * stride + h * d_head, stride, panel, d_head, scores, to, wide, rows)
             row += rows
     for r in range(n):
-        filled = BLOCK * blocks_of(ids[r])
-        begin = begins[r] + filled
-        rest = used - begin
-        for t in range(rest):
-            offsets[t] = entries[r, begin + t] * d
-        if rest:
-            repeat_last(offsets, rest)
-        for h in range(n_heads):
-            at, low = (h * n + r) * wide, h * d_head
-            score(queries, r * stride + low, d_head, flat_keys, flat_values, low, offsets, rest, scores, at + filled)
-            masses[r * n_heads + h] = exponentials(scores, at, filled + rest, scale)
+        begin = begins[r] + filled[r]
+        for t in range(used - begin):
+            offsets[r * wide + t] = entries[r, begin + t] * d
+        if used > begin:
+            repeat_last(offsets, r * wide, used - begin)
+    for h in range(n_heads):
+        low = h * d_head
+        for r in range(n):
+            rest, to = used - begins[r] - filled[r], (h * n + r) * wide + filled[r]
+            score(
+                queries, r * stride + low, d_head, flat_keys, flat_values, low, offsets, r * wide, rest, scores, to
+            )  # fmt: skip
+        for r in range(n):
+            rest, at = used - begins[r] - filled[r], (h * n + r) * wide
+            masses[r * n_heads + h] = exponentials(scores, at, filled[r] + rest, scale)
             gather(
-                scores, at + filled, rest, d_head, flat_values, low, flat_keys, low + d_head, offsets, flat_found,
-                r * d + low,
+                scores, at + filled[r], rest, d_head, flat_values, low, flat_keys, low + d_head, offsets, r * wide,
+                flat_found, r * d + low,
             )  # fmt: skip
     for k in range(ids.shape[1]):
         row = 0

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.kernels.blocks import BLOCK, cluster, look_together, pack
+from catena.kernels.blocks import BLOCK, look_together, pack
 from catena.kernels.compiled import SUMS, called, compiled
 from catena.kernels.looks import look, rounded_up
 from catena.kernels.threads import in_row_blocks
@@ -131,7 +131,7 @@ def _layers(
     n, d, n_layers, used = high - low, x.shape[1], heads.shape[0], entries.shape[1]
     longest, together = used, 1
     for r in range(low, high):
-        longest, together = max(longest, sizes[r]), max(together, cluster(ids, r, high))
+        longest, together = max(longest, sizes[r]), max(together, rows_of_one_source(first, sizes, r, high))
     seen, looked = np.empty((n, d), np.float32), np.empty((n, d), np.float32)
     projected = np.empty((n, heads_bias.shape[1]), np.float32)
     added = np.empty((n, output_bias.shape[1]), np.float32)
@@ -139,13 +139,14 @@ def _layers(
     tail = np.empty((2, rise_bias.shape[1]), np.float32)
     n_heads = d // d_head
     wide = rounded_up(longest)
-    scores, offsets = np.empty(n_heads * together * wide, np.float32), np.empty(wide, np.int64)
+    scores, offsets = np.empty(n_heads * together * wide, np.float32), np.empty(together * wide, np.int64)
     masses = np.empty(together * n_heads, np.float32)
     of_heads = n_heads, n_heads, d_head, d_head
     here = x[low:high]
     for layer in range(n_layers):
         norm = norms[layer]
         keys, values = pool[layer, 0], pool[layer, 1]
+        source_keys, source_values = source[layer, 0].ravel(), source[layer, 1].ravel()
         _enter(here, pre, norm[0], norm[1], eps[layer, 0], seen)
         map_rows(seen, heads[layer], heads_bias[layer], projected)
         if turns.shape[0]:
@@ -162,7 +163,7 @@ def _layers(
                 pack(keys, values, entries[r, used - BLOCK :], blocks[fresh[r], layer])
         r = 0
         while r < n:
-            last = r + cluster(ids, low + r, high)
+            last = r + rows_of_one_source(first, sizes, low + r, high)
             look_together(
                 projected[r:last], keys, values, entries[low + r : low + last], begins[low + r : low + last], blocks,
                 layer, ids[low + r : low + last], scores, offsets, masses, looked[r:last],
@@ -173,14 +174,15 @@ def _layers(
 
         _enter(here, pre, norm[2], norm[3], eps[layer, 1], seen)
         map_rows(seen, query[layer], query_bias[layer], added)
-        for r in range(n):
-            for s in range(sizes[low + r]):
+        r = 0
+        while r < n:
+            last, size = r + rows_of_one_source(first, sizes, low + r, high), sizes[low + r]
+            for s in range(size):
                 offsets[s] = (first[low + r] + s) * d
-            look(
-                added[r], source[layer, 0].ravel(), source[layer, 1].ravel(), offsets, sizes[low + r], of_heads,
-                scores, looked[r],
-            )  # fmt: skip
-            if layer == n_layers - 1:
+            look(added[r:last], source_keys, source_values, offsets, size, of_heads, scores, looked[r:last])
+            r = last
+        if layer == n_layers - 1:
+            for r in range(n):
                 for j in range(d):
                     asked[low + r, j] = added[r, j]
         map_rows(looked, found[layer], found_bias[layer], added)
@@ -202,6 +204,15 @@ SHAPES = (
 )  # fmt: skip
 _step = compiled(*SHAPES, fastmath=SUMS)(_layers)
 _step8 = compiled(*("c4" if shape == "4" else shape for shape in SHAPES), fastmath=SUMS)(_layers)
+
+
+@called()
+def rows_of_one_source(first: Any, sizes: Any, row: Any, high: Any) -> Any:
+    """How many rows from ``row`` on, up to ``high``, look at the same positions of the sources."""
+    n = 1
+    while row + n < high and first[row + n] == first[row] and sizes[row + n] == sizes[row]:
+        n += 1
+    return n
 
 
 @called()

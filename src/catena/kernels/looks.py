@@ -1,12 +1,13 @@
-r"""What the heads of one row find among keys and values, in steps of a decoder on a CPU.
+r"""What the heads of rows find among keys and values, in steps of a decoder on a CPU.
 
 .. math::  f_h = \sum_s \mathrm{softmax}_s\Big(\frac{q_h \cdot k_{sh}}{\sqrt{d}}\Big)\, v_{sh}
 
 Keys and values may lie anywhere, each position at an offset of its own: so one form serves caches, pools and sources.
 Compilers fold the sum over the features of each key by itself, which takes longer than the products. So
 :data:`TOGETHER` keys are scored at once and folded together, in vector instructions of LLVM; and what is read next,
-the values of a head and then the keys of the next one, is fetched meanwhile. Heads that are no whole number of vectors
-take plain loops. Single precision. Time O(s d).
+the values of a head and then the keys of the next one, is fetched meanwhile. Rows take their turns with each head, so
+that what they share is near, and there is time to fetch. Heads that are no whole number of vectors take plain loops.
+Single precision. Time O(n s d).
 """
 
 from __future__ import annotations
@@ -38,49 +39,55 @@ def rounded_up(size: Any) -> Any:
 
 @called(SUMS)
 def look(queries: Any, keys: Any, values: Any, offsets: Any, size: Any, heads: Any, scores: Any, found: Any) -> None:
-    """What the heads of a row find at ``size`` positions.
+    """What the heads of ``n`` rows find at the same ``size`` positions.
 
     Args:
+        queries: ``n d`` or wider.
         keys: contiguous numbers; so are ``values``, at the same offsets.
         offsets: the first number of each position. Behind them there is room up to :func:`rounded_up`.
         heads: how many there are, how many of keys and values, the size of one, and how far apart those of a position
             lie.
-        scores: room for as many numbers.
+        scores: room for as many numbers, rounded up too, for each row.
+        found: takes what was found, ``n d``.
     """
     n_heads, n_kv_heads, d_head, apart = heads
+    n, stride, d, wide = found.shape[0], queries.shape[1], found.shape[1], rounded_up(size)
     scale = ONE / np.sqrt(np.float32(d_head))
-    repeat_last(offsets, size)
+    repeat_last(offsets, 0, size)
     for h in range(n_heads):
         low, key, following = h * d_head, h * n_kv_heads // n_heads * apart, (h + 1) * n_kv_heads // n_heads * apart
-        score(queries, low, d_head, keys, values, key, offsets, size, scores, 0)
-        mass = exponentials(scores, 0, size, scale)
-        gather(scores, 0, size, d_head, values, key, keys, following, offsets, found, low)
-        share = ONE / mass
-        for j in range(low, low + d_head):
-            found[j] *= share
+        for r in range(n):
+            score(queries, r * stride + low, d_head, keys, values, key, offsets, 0, size, scores, r * wide)
+        for r in range(n):
+            mass = exponentials(scores, r * wide, size, scale)
+            gather(scores, r * wide, size, d_head, values, key, keys, following, offsets, 0, found, r * d + low)
+            share = ONE / mass
+            for j in range(low, low + d_head):
+                found[r, j] *= share
 
 
 @inlined()
-def repeat_last(offsets: Any, size: Any) -> None:
-    """Fill the room behind ``size`` offsets, since positions are scored :data:`TOGETHER`."""
-    for s in range(size, rounded_up(size)):
-        offsets[s] = offsets[size - 1]
+def repeat_last(offsets: Any, begin: Any, size: Any) -> None:
+    """Fill the room behind ``size`` offsets from ``begin`` on, since positions are scored :data:`TOGETHER`."""
+    for s in range(begin + size, begin + rounded_up(size)):
+        offsets[s] = offsets[begin + size - 1]
 
 
 @inlined()
 def score(
-    queries: Any, low: Any, d_head: Any, keys: Any, soon: Any, key: Any, offsets: Any, size: Any, scores: Any, to: Any
-) -> None:
-    """Put the products of the query that begins at ``low`` with the keys that begin at ``key`` behind the offsets of
-    ``size`` positions at the place ``to`` of ``scores``; ``soon`` is read afterwards, where the keys lie."""
+    queries: Any, low: Any, d_head: Any, keys: Any, soon: Any, key: Any, offsets: Any, begin: Any, size: Any,
+    scores: Any, to: Any,
+) -> None:  # fmt: skip
+    """Put the products of the query that begins at ``low`` with the keys that begin at ``key`` behind ``size`` offsets
+    from ``begin`` on at the place ``to`` of ``scores``; ``soon`` is read afterwards, where the keys lie."""
     if d_head % LANES == 0:
         for s in range(0, size, TOGETHER):
             _score(
-                place_of(queries, low), d_head, place_of(keys, key), place_of(soon, key), place_of(offsets, s),
+                place_of(queries, low), d_head, place_of(keys, key), place_of(soon, key), place_of(offsets, begin + s),
                 place_of(scores, to + s),
             )  # fmt: skip
     else:
-        _score_plain(queries.ravel()[low : low + d_head], keys[key:], offsets[:size], scores[to:])
+        _score_plain(queries.ravel()[low : low + d_head], keys[key:], offsets[begin : begin + size], scores[to:])
 
 
 @inlined()
@@ -106,26 +113,26 @@ def mass(row: Any, most: Any) -> Any:
 @inlined()
 def gather(
     weights: Any, at: Any, size: Any, d_head: Any, values: Any, value: Any, soon: Any, then: Any, offsets: Any,
-    found: Any, to: Any,
+    begin: Any, found: Any, to: Any,
 ) -> None:  # fmt: skip
-    """Put the sum of ``size`` values, with the weights that begin at ``at``, at the place ``to`` of ``found``; ``soon``
-    is read afterwards, ``then`` numbers behind the same offsets."""
+    """Put the sum of the values behind ``size`` offsets from ``begin`` on, with the weights that begin at ``at``, at
+    the place ``to`` of ``found``; ``soon`` is read afterwards, ``then`` numbers behind the same offsets."""
     if d_head % LANES == 0:
         j = 0
         while j + 4 * LANES <= d_head:
             _gather_4(
                 place_of(weights, at), size, place_of(values, value + j), place_of(soon, then + j),
-                place_of(offsets, 0), place_of(found, to + j),
+                place_of(offsets, begin), place_of(found, to + j),
             )  # fmt: skip
             j += 4 * LANES
         while j < d_head:
             _gather_1(
                 place_of(weights, at), size, place_of(values, value + j), place_of(soon, then + j),
-                place_of(offsets, 0), place_of(found, to + j),
+                place_of(offsets, begin), place_of(found, to + j),
             )  # fmt: skip
             j += LANES
     else:
-        _gather_plain(weights[at:], values[value:], offsets[:size], found.ravel()[to : to + d_head])
+        _gather_plain(weights[at:], values[value:], offsets[begin : begin + size], found.ravel()[to : to + d_head])
 
 
 @called(SUMS)

@@ -24,8 +24,8 @@ from catena.kernels.vector_math import exp_less
 ACTIVATIONS = ("identity", "relu", "gelu", "swish")
 """Those that a step knows."""
 
-ROWS = 32
-"""Sequences that take a step together: more would not fit into the nearest memory."""
+ROWS = 128
+"""Sequences that take a step together: weights are read once for all of them."""
 
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 SLOPE = np.float32(0.4 / np.sqrt(2))
@@ -123,8 +123,8 @@ def _layers(
             for s in range(size):
                 offsets[s] = (begins[low + r] + s) * d_head
             look(
-                projected[r], cache[layer, 0, low + r].ravel(), cache[layer, 1, low + r].ravel(), offsets, size,
-                of_heads, scores, found[r],
+                projected[r : r + 1], cache[layer, 0, low + r].ravel(), cache[layer, 1, low + r].ravel(), offsets, size,
+                of_heads, scores, found[r : r + 1],
             )  # fmt: skip
         map_rows(found, output[layer], output_bias[layer], added)
         add_rows(added, here)
