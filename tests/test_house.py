@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 SRC = Path(__file__).parent.parent / "src" / "catena"
@@ -84,3 +86,12 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 
     for name in sorted(graph):
         visit(name, ())
+
+
+def test_the_list_of_kernels_names_every_one() -> None:
+    folder = SRC / "kernels"
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    listed = re.findall(r"``([\w*]+)``", text[text.index("=====") :])
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert not {name for name in files if not any(fnmatch(name, pattern) for pattern in listed)}
+    assert not [pattern for pattern in listed if not any(fnmatch(name, pattern) for name in files)]
