@@ -26,6 +26,23 @@ def test_piped_lines_are_answered_one_by_one(catena: Catena, tmp_path: Path) -> 
     assert "standard input, line 1, is not utf-8" in said.sentence
 
 
+def test_columns_of_a_file_can_be_named(catena: Catena, tmp_path: Path) -> None:
+    path = tmp_path / "faq.csv"
+    path.write_text("n,frage,antwort\n1,wann ist offen,um neun\n2,wo seid ihr,hier\n", encoding="utf-8")
+    said = catena("chat", path, stdin=b"wo\n")
+    assert "--context-column 1 --response-column 2" in said.sentence
+    named = "--context-column", "frage", "--response-column", "antwort"
+    assert catena("chat", path, *named, stdin=b"wo\n").out == "hier\n"
+    assert catena("train", path, *named, "--dev", path, "--against", "both", "-o", tmp_path / "run").code == 0
+    assert catena("predict", tmp_path / "run", path, "--format", "text").out == "um neun\nhier\n"
+    assert catena("predict", tmp_path / "run", "--format", "text", stdin=b"wo, sag\n").out == "hier\n"
+    assert catena("evaluate", tmp_path / "run", path).out.startswith("2 contexts")
+    said = catena("chat", path, *named[:2])
+    assert said.sentence == "--context-column and --response-column belong together: give both, or neither"
+    said = catena("chat", tmp_path / "run", *named)
+    assert said.sentence.startswith("--context-column and --response-column are for files")
+
+
 def test_a_run_is_talked_with_and_other_tasks_are_refused(catena: Catena, tmp_path: Path, language_model: Path) -> None:
     path = tmp_path / "faq.tsv"
     path.write_text("when do you open\tat nine\nwhere are you\tin the city\nwho\tme\n", encoding="utf-8")

@@ -40,6 +40,10 @@ class ChatFlags(WeightFlags, Machine):
     which is searched as it is, without training."""
     encoding: Annotated[str | None, arg("NAME")] = None
     """Encoding of a file, and of what is piped in, if it is not UTF-8, such as latin-1."""
+    context_column: Annotated[str | None, arg("NAME")] = None
+    """Of a file: the column or key that holds what is said, by its name or its number from 1; found if not set."""
+    response_column: Annotated[str | None, arg("NAME")] = None
+    """Of a file: the column or key that holds what is said to it."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -64,17 +68,24 @@ def run(argv: Sequence[str]) -> int:
 
 def _model(flags: ChatFlags) -> ConversePredictor:
     from catena.cli.machine import open_model
+    from catena.data.readers.names import PairColumns
     from catena.tasks.converse.chat import model_of_file
     from catena.tasks.converse.predictor import ConversePredictor
 
     if flags.run.is_file():
         if flags.quantization is not None:
             raise UsageError(f"--quantization is for runs of networks, and {flags.run} is searched as it is")
-        return model_of_file(flags.run, flags.encoding)
+        if (flags.context_column is None) != (flags.response_column is None):
+            raise UsageError("--context-column and --response-column belong together: give both, or neither")
+        return model_of_file(flags.run, flags.encoding, PairColumns(flags.context_column, flags.response_column))
     if not flags.run.exists():
         raise UsageError(
             f"there is neither a run nor a file {flags.run}: {_near(flags.run)}name the folder that 'catena train "
             f"converse' wrote, or a file of lines of context<TAB>response"
+        )
+    if flags.context_column is not None or flags.response_column is not None:
+        raise UsageError(
+            f"--context-column and --response-column are for files, and {flags.run} is none: leave them out"
         )
     model = open_model(flags.run, flags)
     if not isinstance(model, ConversePredictor):

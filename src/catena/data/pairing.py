@@ -18,7 +18,7 @@ import regex
 
 from catena.data.files import open_text
 from catena.data.languages import language_by_code, language_by_name
-from catena.data.readers.names import CONTEXT_COLUMNS, RESPONSE_COLUMNS
+from catena.data.readers.names import CONTEXT_NAMES, RESPONSE_NAMES
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ HEADERS = (
 )  # fmt: skip
 """Names of columns that a first line may hold in place of a pair; either side may come first."""
 SIDES = (
-    ((*CONTEXT_COLUMNS, "prompt", "instruction", "query", "input"), (*RESPONSE_COLUMNS, "completion", "output")),
+    (CONTEXT_NAMES, RESPONSE_NAMES),
     (("text", "article", "document", "dialogue", "body", "source"), ("summary", "highlights", "abstract", "headline")),
     (
         ("original", "sentence", "text", "source", "input"),

@@ -145,8 +145,6 @@ TASKS.register("converse")(
 
 TABLES = ("csv", "tsv", "jsonl", "parallel")
 """Formats that may hold pairs of texts in two columns."""
-TURNS = ("turns", "messages", "conversations", "dialogue", "dialog")
-"""The keys of objects that hold a whole dialogue."""
 
 
 def task_of_file(path: Path, encoding: str | None = None) -> Entry:
@@ -186,10 +184,11 @@ def task_of_file(path: Path, encoding: str | None = None) -> Entry:
 
 def _have_turns(path: Path, encoding: str | None) -> bool:
     """Whether the first JSON object of a file holds a list of turns."""
+    from catena.data.readers.names import TURN_NAMES
     from catena.data.readers.sample import take_sample
 
     thing = json.loads(take_sample(path, encoding).filled[0])
-    return any(isinstance(thing.get(name), list) for name in TURNS)
+    return any(isinstance(thing.get(name), list) for name in TURN_NAMES)
 
 
 def _have_agendas(path: Path, encoding: str | None) -> bool:

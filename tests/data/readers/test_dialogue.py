@@ -10,6 +10,8 @@ import pytest
 from catena.data.dialogue import Exchange, alternating, inner_exchanges
 from catena.data.examples import Place
 from catena.data.readers.dialogue import read, recognise, turns_of
+from catena.data.readers.names import PairColumns
+from catena.data.readers.paired import FOUND
 from catena.errors import FormatError
 
 ROW = {
@@ -148,6 +150,73 @@ def test_plain_dialogues(tmp_path: Path) -> None:
     ]
 
 
+SPOKEN = "A: Hello: you.\nB : Hi\nA:Well\n\nB：yes\nand more\nA: no\n"
+
+
+def test_speakers_before_a_colon_are_no_part_of_their_turns(tmp_path: Path) -> None:
+    path = written(tmp_path, SPOKEN.replace("and more\n", "") + "\nA: 1\nB: 2\n" * 70 + "\n" + SPOKEN)
+    format, why = recognise(path)
+    assert (format, why) == ("dialogue", "its lines are turns, each behind its speaker and a colon")
+    found = [(e.context, e.responses, e.own) for e in all_of(path)]
+    assert found[:3] == [
+        (("Hello: you.",), ("Hi",), (False,)),
+        (("Hello: you.", "Hi"), ("Well",), (True, False)),
+        (("yes",), ("no",), (False,)),
+    ]
+    assert found[-1] == (("yes and more",), ("no",), (False,)), "a line without a speaker goes on with the turn above"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["See http://x.org", "12:30 is fine", "The one thing I mean: no", "Really?: no", "plain"],
+)
+def test_colons_of_texts_are_kept(line: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f"A: x\nB: y\nA: z\n{line}\n")
+    assert recognise(path) == ("dialogue", "its lines are turns")
+    assert all_of(path)[-1].context == ("A: x", "B: y", "A: z")
+    path = written(tmp_path, "".join(f"Point {i}: x\n" for i in range(9)))
+    assert all_of(path)[0].context == ("Point 0: x",), "those who speak come again"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns", "found"),
+    [
+        ("x.csv", "Hi you.,Hello.\nWhy?,No.\n", FOUND, ("Hi you.", "Hello.")),
+        ("x.csv", "id;question;answer\n1;Hi, you.;Hello.\n", FOUND, ("Hi, you.", "Hello.")),
+        ("x.csv", "n,frage,antwort\n1,Hi you.,Hello.\n", PairColumns("frage", "antwort"), ("Hi you.", "Hello.")),
+        ("x", "1\tHi you.\tHello.\n2\tWhy?\tNo.\n", PairColumns("2", "3"), ("Hi you.", "Hello.")),
+        ("x", '"Hi ""you""."\t"Hello."\n"Why?"\t"No."\n', FOUND, ('Hi "you".', "Hello.")),
+        ("x", '"question"\t"answer"\n"Hi\nyou"\t"Hello."\n', FOUND, ("Hi you", "Hello.")),
+        ("x", '{"a": "Hi you.", "b": "Hello."}\n', PairColumns("a", "b"), ("Hi you.", "Hello.")),
+        ("x", '{"prompt": "Hi you.", "completion": "Hello."}\n', FOUND, ("Hi you.", "Hello.")),
+        ("x", '{"instruction": "Hi", "input": "you.", "output": "Hello."}\n', FOUND, ("Hi you.", "Hello.")),
+        (
+            "x",
+            '{"messages": [{"role": "user", "content": "Hi"}, {"role": "me", "content": "Oh"}]}\n',
+            FOUND,
+            ("Hi", "Oh"),
+        ),
+        ("x", '{"conversations": [{"from": "a", "value": "Hi"}, {"from": "b", "value": "Oh"}]}\n', FOUND, ("Hi", "Oh")),
+    ],
+)
+def test_pairs_and_turns_as_others_write_them(
+    name: str, text: str, columns: PairColumns, found: tuple[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    first = next(read(tmp_path / name, recognise(tmp_path / name, None, columns)[0], None, columns))
+    assert (first.context, first.responses) == ((found[0],), (found[1],))
+
+
+def test_csv_whose_columns_are_not_named_is_answered(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("n,frage,antwort\n1,Hi,Oh\n", encoding="utf-8")
+    with pytest.raises(
+        FormatError, match=r"x\.csv has 3 columns, .*'n,frage,antwort', .*--context-column 1 --response"
+    ):
+        recognise(tmp_path / "x.csv")
+    (tmp_path / "x.csv").write_text("Hello, you.\nYes.\n", encoding="utf-8")
+    assert recognise(tmp_path / "x.csv")[0] == "dialogue", "commas of texts make no table"
+
+
 def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
     cases = {
         ("pairs", "a\tb\tc\n"): r"talk:1 has 3 tab-separated fields, not 2",
@@ -168,6 +237,8 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="there is no conversation to read"):
         recognise(written(tmp_path, "\n\n"))
     with pytest.raises(FormatError, match="no file of conversations that is known"):
+        recognise(written(tmp_path, "a\tb\tc\nd\te\n"))
+    with pytest.raises(FormatError, match=r"has 3 columns, and its first line, 'a\\tb\\tc', does not say .*-column 2$"):
         recognise(written(tmp_path, "a\tb\tc\nd\te\tf\n"))
 
 

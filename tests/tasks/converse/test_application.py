@@ -267,6 +267,8 @@ def test_configs_that_do_not_fit_are_refused(pairs: Path) -> None:
         ("bm25", {"index": {"file": "x"}, "model": {"against": "context"}}, "index.file names responses alone"),
         ("dual", {"training": {"metric": "perplexity"}}, "'perplexity' is no score of this model"),
         ("dual", {"data": {"folds": 3}}, "data.folds is not known"),
+        ("dual", {"data": {"text_column": "q"}}, "'q' is not known for conversations: name data.context_column"),
+        ("dual", {"data": {"context_column": "q"}}, "data.context_column and data.response_column belong together"),
         ("mixture", {"model": {"runs": ["a"]}}, "two models or more"),
         ("mixture", {"model": {"runs": ["a", "b"], "weights": [1.0]}}, "must be 2 numbers"),
     ):

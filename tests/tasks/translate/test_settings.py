@@ -27,6 +27,8 @@ def parse(**sections: Any) -> TranslateConfig:
         ({"data": {"dev_source": "a"}}, "data.dev_source and data.dev_target belong together"),
         ({"data": {"test": "t", "test_source": "a", "test_target": "b"}}, "data.test and data.test_source both name"),
         ({"data": {"folds": 3}}, "data.folds is not known for pairs"),
+        ({"data": {"label_column": "x"}}, "'x' is not known for pairs of texts: name data.target_column"),
+        ({"data": {"target_column": "x"}}, "data.source_column and data.target_column belong together"),
         ({"data": {"too_long": "cut"}}, "would part a target from its source"),
         ({"evaluation": {"metrics": ["blue"]}}, "'blue', which is no score of translations: did you mean 'bleu'"),
         ({"evaluation": {"metrics": []}}, "evaluation.metrics names no score"),

@@ -1,13 +1,15 @@
 """Conversations in files: pairs, labelled pairs, test files with distractors, JSON lines, and dialogues turn by turn.
 
-pairs        context<TAB>response, one a line; or a table whose header names a context and a response (question, answer)
+pairs        context<TAB>response, one a line; or a table whose header names a context and a response (question,
+             answer); or CSV of two columns; or the two columns that a person names
 labelled     a table with a header: context, utterance (or response), label 1 or 0; neighbouring rows of one context
              belong together
 distractors  a table with a header: context, utterance, distractor_0, distractor_1, …
-responses    JSON lines: context, and response, responses or positive_responses; perhaps distractors, or
-             random_negative_responses and adversarial_negative_responses (DailyDialog++)
-turns        JSON lines: turns (strings, or objects with text and speaker), perhaps speakers
-dialogue     a turn a line, a blank line between dialogues; speaker<TAB>turn where speakers are named
+responses    JSON lines: context (question, prompt, …), and response, responses, answer, completion, …; perhaps
+             distractors, or random_negative_responses and adversarial_negative_responses (DailyDialog++)
+turns        JSON lines: turns, messages, … (strings, or objects with text and speaker, content and role), perhaps
+             speakers
+dialogue     a turn a line, a blank line between dialogues; speaker<TAB>turn or "speaker: turn" where speakers are named
 
 In the text of a table the turns of a context stand between ``__eot__`` marks, as in the Ubuntu corpus.
 """
@@ -15,17 +17,27 @@ In the text of a table the turns of a context stand between ``__eot__`` marks, a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
 from catena.data.dialogue import Exchange, exchanges_of
 from catena.data.examples import Place
-from catena.data.files import bad_line, open_text
+from catena.data.files import bad_line, open_text, shorten
 from catena.data.readers.delimited import records
-from catena.data.readers.names import CONTEXT_COLUMNS, RESPONSE_COLUMNS
+from catena.data.readers.names import (
+    CONTEXT_COLUMNS,
+    CONTEXT_NAMES,
+    RESPONSE_NAMES,
+    SAID_NAMES,
+    SPEAKER_NAMES,
+    TURN_NAMES,
+    PairColumns,
+)
 from catena.data.readers.objects import object_of, objects
+from catena.data.readers.paired import FOUND, kind_of, read_kind, recognise_pairs, tabs_are_quoted, width_of
+from catena.data.readers.sample import Sample
 from catena.errors import FormatError
 from catena.registry import Registry
 
@@ -34,8 +46,12 @@ DISTRACTOR = re.compile(r"distractor[_ ]?(\d+)$")
 PAIR = "Every line must be context<TAB>response, without a tab in either."
 SPEAKER_WORDS = 3
 """The most words of the name of one who speaks."""
-GOOD = ("positive_responses", "responses", "response")
-Reader = Callable[[Path, str | None], Iterator[Exchange]]
+SPOKEN = re.compile(r"\s*([^\t:：]{1,40})[:：](?!//)\s*(.*)")
+"""A turn behind the name of its speaker and a colon."""
+GOOD = ("positive_responses", "responses", *RESPONSE_NAMES)
+SAMPLE = 200
+"""Lines that are looked at."""
+Reader = Callable[[Path, str | None, PairColumns], Iterator[Exchange]]
 
 READERS: Registry[Reader] = Registry("format of conversations")
 
@@ -46,59 +62,109 @@ def turns_of(text: str) -> tuple[str, ...]:
     return tuple(" ".join(part.split()) for part in parts if part.strip())
 
 
-def read(path: Path, format: str, encoding: str | None = None) -> Iterator[Exchange]:
-    """The exchanges of a file, those with empty sides too: what is dropped is for the caller to count."""
-    return READERS[format](path, encoding)
+def read(path: Path, format: str, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
+    """The exchanges of a file, those with empty sides too: what is dropped is for the caller to count. ``columns`` are
+    those of contexts and responses, where they are pairs and a person names them."""
+    return READERS[format](path, encoding, columns)
 
 
 # --- which format -----------------------------------------------------------------------------------------------------
 
 
-def recognise(path: Path, encoding: str | None = None) -> tuple[str, str]:
+def recognise(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> tuple[str, str]:
     """The format of a file of conversations, and what speaks for it."""
+    if columns.named:
+        return "pairs", "its columns are named"
     with open_text(path, encoding) as lines:
-        sample = [line for _, line in zip(range(200), (line for _, line in lines), strict=False)]
+        sample = [line for _, line in islice(lines, SAMPLE)]
     filled = [line for line in sample if line.strip()]
     if not filled:
         where = f" in its first {len(sample)} lines" if sample else ", it is empty"
         raise FormatError(f"{path} has no text{where}: there is no conversation to read")
     first = filled[0].lstrip()
     if first.startswith("{"):
-        keys = set(object_of(first, Place(str(path), 1 + sample.index(filled[0]))))
-        return ("turns", "its objects have turns") if "turns" in keys else ("responses", "its objects have contexts")
+        thing = object_of(first, Place(str(path), 1 + sample.index(filled[0])))
+        turns = any(isinstance(thing.get(name), list) for name in TURN_NAMES)
+        return ("turns", "its objects have turns") if turns else ("responses", "its objects have contexts")
+    return (
+        _by_header(first) or _by_tabs(path, sample, encoding) or _by_commas(path, encoding) or _by_turns(path, sample)
+    )
+
+
+def _by_header(first: str) -> tuple[str, str] | None:
     names = _names(first)
-    if any(name in CONTEXT_COLUMNS for name in names) and any(DISTRACTOR.match(name) for name in names):
+    if any(name in CONTEXT_NAMES for name in names) and any(DISTRACTOR.match(name) for name in names):
         return "distractors", "its header names distractors"
-    if "label" in names and any(name in CONTEXT_COLUMNS for name in names):
+    if "label" in names and any(name in CONTEXT_NAMES for name in names):
         return "labelled", "its header names a context and a label"
-    if _names_both(names):
-        return "pairs", "its header names a context and a response"
-    if sum(line.count("\t") == 1 for line in filled) > len(filled) / 2 and not _names_speakers(filled, sample):
-        for number, line in enumerate(sample, start=1):
-            if line.strip() and line.count("\t") != 1:
-                raise bad_line(path, number, line, f"{_fields(line)}, and most lines have 2", PAIR)
-        return "pairs", "every line has one tab"
-    if len(filled) < len(sample) or "\t" not in first:
-        return "dialogue", "its lines are turns"
+    return ("pairs", "its header names a context and a response") if _names_both(names) else None
+
+
+def _by_tabs(path: Path, sample: list[str], encoding: str | None) -> tuple[str, str] | None:
+    filled = [line for line in sample if line.strip()]
+    if sum(line.count("\t") == 1 for line in filled) <= len(filled) / 2 or _names_speakers(filled, sample):
+        return None
+    odd = ((number, line) for number, line in enumerate(sample, start=1) if line.strip() and line.count("\t") != 1)
+    found = next(odd, None)
+    if found is not None and kind_of(path, encoding) != "tsv":  # a text of several lines, in quotes
+        raise bad_line(path, *found, f"{_fields(found[1])}, and most lines have 2", PAIR)
+    return "pairs", "every line has one tab"
+
+
+def _by_commas(path: Path, encoding: str | None) -> tuple[str, str] | None:
+    """CSV by its name: two columns are pairs, of more they must be named."""
+    if not Sample(path).is_named(".csv") or (width := width_of(path, encoding)) == 1:
+        return None
+    if width == 2 or recognise_pairs(path, encoding) is not None:
+        return "pairs", "it is CSV whose columns are pairs"
+    with open_text(path, encoding) as lines:
+        raise _unnamed(path, width, next(line for _, line in lines if line.strip()))
+
+
+def _unnamed(path: Path, width: int, first: str) -> FormatError:
+    return FormatError(
+        f"{path} has {width} columns, and its first line, {shorten(first, 60)}, does not say which are a context and a "
+        f"response, as question and answer do: name them by --context-column and --response-column, or by numbers, as "
+        f"in --context-column 1 --response-column 2"
+    )
+
+
+def _by_turns(path: Path, sample: list[str]) -> tuple[str, str]:
+    filled = [line for line in sample if line.strip()]
+    widths = {line.count("\t") + 1 for line in filled}
+    if len(filled) < len(sample) or "\t" not in filled[0]:
+        behind = ", each behind its speaker and a colon" if _are_spoken(filled) else ""
+        return "dialogue", f"its lines are turns{behind}"
+    if len(widths) == 1:
+        raise _unnamed(path, max(widths), filled[0])
     raise FormatError(
-        f"{path} is no file of conversations that is known: its first line is {first[:80]!r}. Name its format with "
-        f"--data.format: {', '.join(READERS)}"
+        f"{path} is no file of conversations that is known: its first line is {filled[0].lstrip()[:80]!r}. Name its "
+        f"format with --data.format: {', '.join(READERS)}"
     )
 
 
 def _names_both(names: list[str]) -> bool:
     """Whether a first line is the header of a table of contexts and responses."""
-    return any(name in CONTEXT_COLUMNS for name in names) and any(name in RESPONSE_COLUMNS for name in names)
+    return any(name in CONTEXT_NAMES for name in names) and any(name in RESPONSE_NAMES for name in names)
 
 
 def _names_speakers(filled: list[str], sample: list[str]) -> bool:
     """Whether what stands before the tabs are names of those who speak: in files with blank lines, where all are short
     and none is a sentence."""
     before = [line.split("\t")[0].strip() for line in filled if "\t" in line]
-    short = all(
-        len(name.split()) <= SPEAKER_WORDS and not name.endswith((".", "?", "!", "？", "！", "。")) for name in before
-    )
-    return len(filled) < len(sample) and short
+    return len(filled) < len(sample) and all(map(_may_be_a_name, before))
+
+
+def _may_be_a_name(name: str) -> bool:
+    """Whether the name of one who speaks may be so: short, and no sentence."""
+    return len(name.split()) <= SPEAKER_WORDS and not name.endswith((".", "?", "!", "？", "！", "。"))
+
+
+def _are_spoken(filled: list[str]) -> bool:
+    """Whether every line is a turn behind its speaker and a colon, and speakers come again."""
+    found = [match[1].strip() for line in filled if (match := SPOKEN.fullmatch(line))]
+    names = all(_may_be_a_name(name) and any(map(str.isalpha, name)) for name in found)
+    return len(found) == len(filled) and names and len(set(found)) <= max(2, len(found) // 2)
 
 
 def _fields(line: str) -> str:
@@ -108,20 +174,30 @@ def _fields(line: str) -> str:
 
 def _names(line: str) -> list[str]:
     """The columns that a first line may name, in lower case."""
-    return [name.strip().strip('"').lower() for name in line.split("\t" if "\t" in line else ",")]
+    return [name.strip().strip('"').lower() for name in line.split(_delimiter(line))]
+
+
+def _delimiter(line: str) -> str:
+    """What parts the columns that a first line may name."""
+    return "\t" if "\t" in line else max((",", ";"), key=line.count)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
 @READERS.register("pairs")
-def read_pairs(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
-    """context<TAB>response; or a table with commas or tabs, whose header says which column is which."""
+def read_pairs(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
+    """context<TAB>response; or a table or JSON lines, in which names or a person say which column is which."""
     with open_text(path, encoding) as lines:
         first = next((line for _, line in lines if line.strip()), "")
-    if _names_both(_names(first)):
+    if not columns.named and _names_both(_names(first)):
         for place, row in _rows(path, encoding, ()):
             yield _exchange(row["context"], (row["response"],), place)
+        return
+    kind = kind_of(path, encoding, columns)
+    if columns.named or kind == "csv" or (kind == "tsv" and tabs_are_quoted(path, encoding)):
+        for pair in read_kind(path, kind, columns, encoding=encoding)[1]:
+            yield _exchange(pair.source, (pair.target,), pair.place)
         return
     with open_text(path, encoding) as lines:
         for number, line in lines:
@@ -134,7 +210,7 @@ def read_pairs(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
 
 
 @READERS.register("labelled")
-def read_labelled(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
+def read_labelled(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
     """Pairs with a label: 1 where the response is the true one, 0 where it is not. Neighbouring rows of one context
     are one exchange, so that a right response has its own wrong ones beside it."""
     for context, rows in groupby(_rows(path, encoding, ("label",)), key=lambda placed: placed[1]["context"]):
@@ -152,7 +228,7 @@ def _right(row: dict[str, str], place: Place) -> bool:
 
 
 @READERS.register("distractors")
-def read_distractors(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
+def read_distractors(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
     """A context, its true response, and responses that are not."""
     for place, row in _rows(path, encoding, ()):
         numbered = sorted((int(found[1]), name) for name in row if (found := DISTRACTOR.match(name)))
@@ -164,9 +240,10 @@ def read_distractors(path: Path, encoding: str | None = None) -> Iterator[Exchan
 def _rows(path: Path, encoding: str | None, needed: tuple[str, ...]) -> Iterator[tuple[Place, dict[str, str]]]:
     """The records of a table as values by column, in which context and response have those names."""
     with open_text(path, encoding) as lines:
-        delimiter = "\t" if "\t" in next((line for _, line in lines if line.strip()), "") else ","
+        delimiter = _delimiter(next((line for _, line in lines if line.strip()), ""))
     names: list[str] | None = None
-    for place, fields in records(path, delimiter, delimiter == ",", encoding):
+    quoted = delimiter != "\t" or tabs_are_quoted(path, encoding)
+    for place, fields in records(path, delimiter, quoted, encoding):
         if not any(field.strip() for field in fields):
             continue
         if names is None:
@@ -180,7 +257,7 @@ def _rows(path: Path, encoding: str | None, needed: tuple[str, ...]) -> Iterator
 
 def _header(path: Path, fields: list[str], needed: tuple[str, ...]) -> list[str]:
     names = [field.strip().lower() for field in fields]
-    for standard, known in (("context", CONTEXT_COLUMNS), ("response", RESPONSE_COLUMNS)):
+    for standard, known in (("context", CONTEXT_NAMES), ("response", RESPONSE_NAMES)):
         at = next((names.index(name) for name in known if name in names), None)
         if at is None:
             raise FormatError(
@@ -207,16 +284,21 @@ def _whole(response: str) -> str:
 
 
 @READERS.register("responses")
-def read_responses(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
+def read_responses(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
     """An object a line: a context, as a list of turns or one string, and its responses."""
     for place, thing in objects(path, encoding):
-        context = thing.get("context")
+        context = next((thing[key] for key in CONTEXT_NAMES if key in thing), None)
+        if "instruction" in thing and isinstance(context, str) and isinstance(thing.get("input"), str):
+            context = f"{context} {thing['input']}"  # what is to be done, and with what
         if isinstance(context, str):
             context = list(turns_of(context))
         good = next((thing[key] for key in GOOD if key in thing), None)
         if context is None or good is None:
             has = ", ".join(map(repr, list(thing)[:8])) or "none"
-            raise FormatError(f"{place} must have the keys context and response (or responses), and has {has}")
+            raise FormatError(
+                f"{place} must have the keys context and response (or responses), and has {has}: name others by "
+                f"--context-column and --response-column"
+            )
         yield Exchange(
             _texts(context, "context", place),
             _texts([good] if isinstance(good, str) else good, "responses", place),
@@ -227,20 +309,26 @@ def read_responses(path: Path, encoding: str | None = None) -> Iterator[Exchange
 
 
 @READERS.register("turns")
-def read_turns(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
+def read_turns(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
     """A dialogue a line, as a list of its turns."""
     for place, thing in objects(path, encoding):
-        turns, speakers = thing.get("turns"), thing.get("speakers", [])
-        if not isinstance(turns, list):
+        turns = next((thing[name] for name in TURN_NAMES if isinstance(thing.get(name), list)), None)
+        speakers = thing.get("speakers", [])
+        if turns is None:
             raise FormatError(f"{place} must have a list 'turns', and has {', '.join(map(repr, list(thing)[:8]))}")
         if turns and all(isinstance(turn, dict) for turn in turns):
-            speakers = [str(turn.get("speaker", "")) for turn in turns]
+            speakers = [_first(turn, SPEAKER_NAMES) or "" for turn in turns]
             speakers = speakers if all(speakers) else []
-            turns = [turn.get("text") for turn in turns]
+            turns = [_first(turn, SAID_NAMES) for turn in turns]
         if speakers and len(speakers) != len(turns):
             raise FormatError(f"{place} has {len(turns)} turns and {len(speakers)} speakers: name one for each turn")
         texts = _texts(turns, "turns", place)
         yield from exchanges_of(texts, [str(speaker) for speaker in speakers], place)
+
+
+def _first(turn: dict[str, Any], names: Sequence[str]) -> Any:
+    """What stands under the first of some names, if there is any of them."""
+    return next((turn[name] for name in names if name in turn), None)
 
 
 def _texts(values: Any, name: str, place: Place) -> tuple[str, ...]:
@@ -258,18 +346,34 @@ def _written(text: str) -> str:
 
 
 @READERS.register("dialogue")
-def read_dialogue(path: Path, encoding: str | None = None) -> Iterator[Exchange]:
-    """A turn a line, a blank line after each dialogue; speaker<TAB>turn on all lines of a dialogue, or on none."""
+def read_dialogue(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> Iterator[Exchange]:
+    """A turn a line, a blank line after each dialogue; speaker<TAB>turn on all lines of a dialogue, or on none. Where
+    the lines of a file begin with "speaker:", one that does not goes on with the turn above."""
+    with open_text(path, encoding) as lines:
+        spoken = _are_spoken([line for _, line in islice(lines, SAMPLE) if line.strip()])
     block: list[tuple[int, str]] = []
     with open_text(path, encoding) as lines:
         for number, line in lines:
             if line.strip():
                 block.append((number, line))
             elif block:
-                yield from _dialogue(path, block)
+                yield from _spoken(path, block) if spoken else _dialogue(path, block)
                 block = []
     if block:
-        yield from _dialogue(path, block)
+        yield from _spoken(path, block) if spoken else _dialogue(path, block)
+
+
+def _spoken(path: Path, block: list[tuple[int, str]]) -> list[Exchange]:
+    speakers: list[str] = []
+    turns: list[str] = []
+    for _, line in block:
+        match = SPOKEN.fullmatch(line)
+        if match is not None or not turns:
+            speakers.append(match[1].strip() if match else "")
+            turns.append(match[2] if match else line)
+        else:
+            turns[-1] += f" {line}"
+    return exchanges_of([" ".join(turn.split()) for turn in turns], speakers, Place(str(path), block[0][0]))
 
 
 def _dialogue(path: Path, block: list[tuple[int, str]]) -> list[Exchange]:

@@ -23,6 +23,13 @@ LABEL_NAMES = (
 )  # fmt: skip
 CONTEXT_COLUMNS = ("context", "question", "message")
 RESPONSE_COLUMNS = ("utterance", "response", "ground truth utterance", "ground_truth_utterance", "answer", "reply")
+CONTEXT_NAMES = (*CONTEXT_COLUMNS, "prompt", "instruction", "query", "input")
+RESPONSE_NAMES = (*RESPONSE_COLUMNS, "completion", "output")
+"""What contexts and responses are called, in tables and in JSON lines, where both are there."""
+TURN_NAMES = ("turns", "messages", "conversations", "conversation", "dialogue", "dialog", "utterances")
+SAID_NAMES = ("text", "content", "value", "utterance")
+SPEAKER_NAMES = ("speaker", "role", "from", "name")
+"""Where JSON lines keep the turns of a dialogue, what was said in a turn, and who said it."""
 GOAL_NAMES = ("goal", "title", "name", "topic")
 ITEM_NAMES = ("items", "ingredients", "agenda", "points", "keywords")
 COMPOSED_NAMES = ("text", "directions", "instructions", "steps", "recipe", "body", "content")

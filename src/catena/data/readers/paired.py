@@ -138,6 +138,11 @@ def width_of(path: Path, encoding: str | None = None) -> int:
     return table.width if len({len(row) for row in table.rows}) == 1 else 1
 
 
+def tabs_are_quoted(path: Path, encoding: str | None = None) -> bool:
+    """Whether the fields of a table with tabs stand in quotes as in CSV."""
+    return _tabbed(path, encoding).quoted
+
+
 def has_columns(path: Path, kind: Kind, columns: PairColumns, encoding: str | None = None) -> bool:
     """Whether a file has the column of sources that is asked for."""
     if kind == "jsonl":

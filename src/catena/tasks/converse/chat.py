@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from catena.data.dialogue import Exchange
+from catena.data.readers.names import PairColumns
+from catena.data.readers.paired import FOUND
 from catena.data.reading import Tally
 from catena.decoding.settings import SearchLimits
 from catena.errors import DataError
@@ -134,10 +136,13 @@ class Chat:
         return "\n".join(f"{one.score:.3f}  {one.text}" for one in self.answers(n)) or NOTHING
 
 
-def model_of_file(path: Path, encoding: str | None = None) -> RetrievalPredictor:
-    """A model of a file of conversations, made at once: BM25 against contexts and their responses."""
+def model_of_file(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> RetrievalPredictor:
+    """A model of a file of conversations, made at once: BM25 against contexts and their responses, whose columns are
+    found unless they are named."""
     settings = Bm25Settings(against="both")
-    config = ConverseConfig(model=settings, data=ConverseData(train=(str(path),), encoding=encoding, window=1))
+    named = {"context_column": columns.source, "response_column": columns.target}
+    asked = ConverseData(train=(str(path),), encoding=encoding, window=1).model_copy(update=named)
+    config = ConverseConfig(model=settings, data=asked)
     tally = Tally()
     train = [exchange for exchange in exchanges(path, config.data, tally) if exchange.responses]
     if not train:

@@ -38,7 +38,7 @@ class Dataset:
 def format_of(path: Path, data: ConverseData) -> tuple[str, str]:
     """The format of a file of conversations, as it is named or recognised, and why."""
     if data.format == "auto":
-        return recognise(path, data.encoding)
+        return recognise(path, data.encoding, data.columns)
     if data.format not in READERS:
         raise FormatError(f"data.format = {data.format!r} has no conversations: {did_you_mean(data.format, READERS)}")
     return data.format, "it was asked for"
@@ -47,7 +47,7 @@ def format_of(path: Path, data: ConverseData) -> tuple[str, str]:
 def exchanges(path: Path, data: ConverseData, tally: Tally) -> list[Exchange]:
     """The exchanges of a file that can be used, cut to the window; what cannot is counted as dropped."""
     found = []
-    for exchange in read(path, format_of(path, data)[0], data.encoding):
+    for exchange in read(path, format_of(path, data)[0], data.encoding, data.columns):
         tally.saw()
         context = tuple(turn for turn in exchange.context if turn.strip())
         own = tuple(own for turn, own in zip(exchange.context, exchange.own, strict=True) if turn.strip())

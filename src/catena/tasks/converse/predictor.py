@@ -15,6 +15,8 @@ from catena.data.examples import Place
 from catena.data.files import open_text
 from catena.data.readers.dialogue import read, turns_of
 from catena.data.readers.names import CONTEXT_COLUMNS
+from catena.data.readers.paired import has_columns, kind_of
+from catena.data.readers.sample import Sample
 from catena.data.reading import Tally
 from catena.errors import DataError, FormatError
 from catena.metrics.ranking import Standing
@@ -91,12 +93,15 @@ class ConversePredictor(Predictor):
 
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
         """The contexts of a file of conversations whose format is named or plain to see, or every line of another."""
-        data = self._data(reading)
+        data = self._data(path, reading)
         if _structured(path, data) if reading.format is None else reading.format != "text":
-            yield from (Exchange(e.context, (), e.place, e.own) for e in read(path, *self._format(path, data)))
+            yield from (Exchange(e.context, (), e.place, e.own) for e in self._read(path, data))
             return
         with open_text(path, reading.encoding or self.config.data.encoding) as lines:
             yield from self.items_of_lines(line for _, line in lines)
+
+    def _read(self, path: Path, data: ConverseData) -> Iterator[Exchange]:
+        return read(path, format_of(path, data)[0], data.encoding, data.columns)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
         """Each line is a context; of a line with a tab, what stands before it. A first line that names the columns is
@@ -106,18 +111,21 @@ class ConversePredictor(Predictor):
             if number or not (tab and context.strip().lower() in CONTEXT_COLUMNS):
                 yield context
 
-    def _format(self, path: Path, data: ConverseData) -> tuple[str, str | None]:
-        return format_of(path, data)[0], data.encoding
-
-    def _data(self, reading: Reading) -> ConverseData:
-        named = {"format": reading.format or "auto", "encoding": reading.encoding or self.config.data.encoding}
+    def _data(self, path: Path, reading: Reading) -> ConverseData:
+        """How a file is read; the columns of the training files need not be there."""
+        named: dict[str, Any] = {"format": reading.format or "auto"}
+        named["encoding"] = reading.encoding or self.config.data.encoding
+        columns = self.config.data.columns
+        kind = kind_of(path, named["encoding"], columns) if columns.named and path.is_file() else "lines"
+        if kind == "lines" or not has_columns(path, kind, columns, named["encoding"]):
+            named |= {"context_column": None, "response_column": None}
         return self.config.data.model_copy(update=named)
 
     # --- on a file of conversations -----------------------------------------------------------------------------------
 
     def questions(self, path: Path, reading: Reading = AS_TRAINED) -> tuple[Groups, str]:
         """The questions of a file, and its format."""
-        data, tally = self._data(reading), Tally()
+        data, tally = self._data(path, reading), Tally()
         format = format_of(path, data)[0]
         part = [exchange for exchange in exchanges(path, data, tally) if exchange.responses]
         if not part:
@@ -164,10 +172,14 @@ def _row(found: Found) -> dict[str, Any]:
 
 
 def _structured(path: Path, data: ConverseData) -> bool:
+    """Whether a file is plainly one of conversations, rather than a context a line."""
     try:
-        return format_of(path, data)[0] in STRUCTURED
+        format = format_of(path, data)[0]
     except FormatError:  # blank lines alone, or any text that is no conversation: its lines are contexts
+        if Sample(path).is_named(".csv"):
+            raise
         return False
+    return format in STRUCTURED or (format == "pairs" and kind_of(path, data.encoding, data.columns) != "lines")
 
 
 class RetrievalPredictor(ConversePredictor):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from catena.config import Config
+from catena.data.readers.names import PairColumns
 from catena.data.settings import BatchSettings, TokeniserSettings, VocabularySettings, WordTokens
 from catena.decoding.settings import SampleSettings, SearchSettings
 from catena.lm.neural_settings import ConvolutionModel, GruModel, LstmModel, RnnModel, TransformerModel
@@ -22,6 +23,11 @@ from catena.training.settings import TrainingSettings
 class ConverseData(DataSettings):
     """Conversations: pairs of context and response, tables with labels or distractors, JSON lines, or dialogues."""
 
+    context_column: str | None = None
+    """Column or key that holds the context, where pairs are a table or JSON lines: its name or, where columns have
+    none, its number from 1; found by its name if not set."""
+    response_column: str | None = None
+    """Column or key that holds the response; found likewise."""
     window: int = Field(6, gt=0)
     """Turns of a context that are read, the last ones."""
     inner_turns: bool = False
@@ -42,7 +48,17 @@ class ConverseData(DataSettings):
             raise ValueError("data.folds is not known for conversations: leave it out")
         if self.too_long == "drop":
             raise ValueError("data.too_long = 'drop' is not known for conversations, which are cut: leave it out")
+        for given, own in (("text_column", "context_column"), ("label_column", "response_column")):
+            if (value := getattr(self, given)) is not None:
+                raise ValueError(f"data.{given} = {value!r} is not known for conversations: name data.{own}")
+        if (self.context_column is None) != (self.response_column is None):
+            raise ValueError("data.context_column and data.response_column belong together: give both, or neither")
         return self
+
+    @property
+    def columns(self) -> PairColumns:
+        """The columns that are asked for."""
+        return PairColumns(self.context_column, self.response_column)
 
 
 class MixtureSettings(Config):
