@@ -199,3 +199,12 @@ def test_searches_give_as_many_as_are_asked_for(tmp_path: Path) -> None:
         assert len(found) == 3
         assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
         assert all("<unk>" not in one.text for one in found)
+    with torch.no_grad():  # long ones have a better mean
+        task.scribe.author.network.output.scores.bias[task.scribe.encoding.end] -= 0.7
+    by_length = BeamSettings(max_length=9, width=6, normalise="average", stop="length")
+    listed = model.written([context], by_length, torch.Generator(), 6)[0]
+    assert listed[0] == model.written([context], by_length, torch.Generator())[0][0]
+    tokens = [len(task.scribe.encoding.tokeniser.tokens(one.text)) + bool(one.finished) for one in listed]
+    means = [one.score / n for one, n in zip(listed, tokens, strict=True) if one.finished]
+    assert means == sorted(means, reverse=True)
+    assert [one.score for one in listed] != sorted((one.score for one in listed), reverse=True)

@@ -223,9 +223,11 @@ class WritingPredictor(ConversePredictor):
     def written(
         self, contexts: Sequence[Exchange], settings: SearchLimits, generator: torch.Generator, n: int = 1
     ) -> list[tuple[Found, ...]]:
-        """``n`` responses to each context by a search: those that came to their end, the likeliest first, then those
-        that were cut."""
+        """``n`` responses to each context by a search: those that came to their end, as the search ranks them, drawn
+        ones the likeliest first, then those that were cut."""
         found = self.scribe.write(contexts, _for_so_many(settings, n), generator) if contexts else []
+        if isinstance(settings, RankingSettings):
+            return [tuple(row[:n]) for row in found]
         return [tuple(sorted(row, key=lambda one: (not one.finished, -one.score))[:n]) for row in found]
 
     def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
