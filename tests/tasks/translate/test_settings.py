@@ -31,7 +31,6 @@ def parse(**sections: Any) -> TranslateConfig:
         ({"data": {"target_column": "x"}}, "data.source_column and data.target_column belong together"),
         ({"data": {"too_long": "cut"}}, "would part a target from its source"),
         ({"evaluation": {"metrics": ["blue"]}}, "'blue', which is no score of translations: did you mean 'bleu'"),
-        ({"evaluation": {"metrics": []}}, "evaluation.metrics names no score"),
         ({"training": {"metric": "ter"}}, "'ter' is not scored at evaluations: name it in evaluation.metrics"),
         ({"training": {"metric": "accuracy"}}, "'accuracy' is no score of a translator"),
         (

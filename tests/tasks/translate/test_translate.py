@@ -594,15 +594,42 @@ def test_formats_follow_what_is_asked(model: TranslatePredictor) -> None:
     blank_is_answered_by_nothing(model, "translations")
 
 
-def test_a_missing_package_is_said_before_the_work(
+class Heard(SilentReporter):
+    """What is noted."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, words: str) -> None:
+        self.notes.append(words)
+
+
+def test_without_sacrebleu_perplexity_decides_and_what_is_asked_for_is_refused_at_once(
     files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from catena.errors import MissingExtraError
 
     monkeypatch.setitem(__import__("sys").modules, "sacrebleu.metrics", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena\[translate\]'"):
-        TranslateApplication().train(toy_config(files), tmp_path / "run", SilentReporter())
-    assert not (tmp_path / "run").exists()
+    asked: list[dict[str, Any]] = [{"evaluation": {"metrics": ["bleu"]}}, {"training": {"metric": "bleu"}}]
+    for sections in asked:
+        with pytest.raises(MissingExtraError, match=r"pip install 'catena\[translate\]'"):
+            TranslateApplication().train(toy_config(files, **sections), tmp_path / "run", SilentReporter())
+        assert not (tmp_path / "run").exists()
+    data = {"train": [str(files / "all.tsv")], "dev": str(files / "dev.tsv"), "test": str(files / "dev.tsv")}
+    config = toy_config(files, training={"max_steps": 2}, data=data)
+    heard = Heard()
+    trained = TranslateApplication().train(config, tmp_path / "run", heard)
+    assert (trained.metric, *trained.scores) == ("perplexity", "perplexity", "nats_per_token")
+    assert [*trained.test_scores] == ["perplexity", "nats_per_token"]
+    assert len(heard.notes) == 1
+    assert heard.notes[0].startswith("not scored: bleu, chrf (")
+    assert heard.notes[0].endswith("pip install 'catena[translate]'); perplexity decides which checkpoint is best")
+    made = load(tmp_path / "run", device="cpu")
+    without = made.evaluate(files / "dev.tsv")
+    assert [*without.scores] == ["perplexity", "nats_per_token"]
+    assert without.lines[-1].startswith("not scored: bleu, bleu_lowercase, chrf, ter (")
+    monkeypatch.undo()
+    assert made.evaluate(files / "dev.tsv").scores.keys() >= {"bleu", "chrf", "ter", "perplexity"}
 
 
 def test_a_model_is_chosen_by_pairs_and_time() -> None:

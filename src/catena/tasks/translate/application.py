@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -12,7 +13,7 @@ from catena.config import Config
 from catena.data.reading import Tally
 from catena.randomness import Randomness
 from catena.seq2seq.build import build_encoder_decoder
-from catena.tasks.application import Predictor
+from catena.tasks.application import Predictor, Trained
 from catena.tasks.looped import LoopedApplication, same_make
 from catena.tasks.machine import choose_device
 from catena.tasks.pretrained import Pretrained
@@ -20,15 +21,31 @@ from catena.tasks.translate.auto import fit_to_time
 from catena.tasks.translate.dataset import Dataset, prepare
 from catena.tasks.translate.encoding import Encoding
 from catena.tasks.translate.predictor import load_predictor
-from catena.tasks.translate.scoring import measure_of
-from catena.tasks.translate.settings import TranslateConfig
+from catena.tasks.translate.scoring import measure_of, missing_for
+from catena.tasks.translate.settings import USUAL, TranslateConfig
 from catena.tasks.translate.task import TranslateTask
+from catena.training.report import Reporter
 
 
 class TranslateApplication(LoopedApplication[TranslateConfig, Dataset]):
     """p(target sentence | source sentence)."""
 
     settings = TranslateConfig
+
+    def train(
+        self,
+        config: Config,
+        folder: Path,
+        reporter: Reporter,
+        *,
+        start_from: Path | None = None,
+        overwrite: bool = False,
+        command: Sequence[str] = (),
+    ) -> Trained:
+        """Train; where the usual scores cannot be counted and nobody asked for them, by perplexity alone."""
+        assert isinstance(config, TranslateConfig)
+        own = _scorable(config, reporter.note)
+        return super().train(own, folder, reporter, start_from=start_from, overwrite=overwrite, command=command)
 
     def prepare(
         self, config: TranslateConfig, randomness: Randomness, old: Path | None, start: Pretrained | None
@@ -56,3 +73,15 @@ class TranslateApplication(LoopedApplication[TranslateConfig, Dataset]):
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
         return load_predictor(folder, choose_device(device))
+
+
+def _scorable(config: TranslateConfig, note: Callable[[str], None]) -> TranslateConfig:
+    """The config without the usual scores, if their package is missing; what is asked for is left for it to be told."""
+    evaluation = config.evaluation
+    if not evaluation.sentences or evaluation.metrics != USUAL or config.training.metric in USUAL:
+        return config
+    lost, line = missing_for(USUAL, evaluation)
+    if not lost:
+        return config
+    note(f"{line}; perplexity decides which checkpoint is best")
+    return config.model_copy(update={"evaluation": evaluation.model_copy(update={"metrics": ()})})

@@ -45,7 +45,13 @@ from catena.tasks.translate.encoding import Coded, Encoding
 from catena.tasks.translate.exported import export_to
 from catena.tasks.translate.lexicon import candidates_of, load_candidates
 from catena.tasks.translate.picture import looks_of
-from catena.tasks.translate.scoring import likelihood_measure, likelihood_scores, measure_of, report_of
+from catena.tasks.translate.scoring import (
+    likelihood_measure,
+    likelihood_scores,
+    measure_of,
+    missing_for,
+    report_of,
+)
 from catena.tasks.translate.search import Looked, Member, Searcher
 from catena.tasks.translate.settings import LIKELIHOODS, TRANSLATIONS, TranslateConfig, TranslateData
 from catena.tasks.translate.translated import Translated, Translation, unknown_copied
@@ -341,7 +347,9 @@ class TranslatePredictor(Predictor):
         texts = self.pairs(path, reading)
         named = self.config.evaluation.metrics
         usual = ("bleu", "bleu_lowercase", "chrf", "ter")
-        names = tuple(dict.fromkeys((*named, *(usual if any(name in usual for name in named) else ()))))
+        wanted = dict.fromkeys((*named, *(usual if not named or any(name in usual for name in named) else ())))
+        lost, missing = missing_for([*wanted], self.config.evaluation)
+        names = [name for name in wanted if name not in lost]
         log_probs, tokens = self._likelihood(texts)
         found = self._translations(texts.sources, self.config.search, [NOTHING] * len(texts), BEST)
         given = [listed[0].text if listed else "" for listed in found]
@@ -352,7 +360,8 @@ class TranslatePredictor(Predictor):
         if reading.target is None:
             heading += "".join(f"; {line}" for line in headers([(str(path), None)], self._data(path, reading)))
         likelihood = likelihood_scores(float(sum(log_probs)), sum(tokens)) if len(self.members) == 1 else {}
-        return report_of(self.config.evaluation, names, texts.targets, given, likelihood, heading)
+        report = report_of(self.config.evaluation, names, texts.targets, given, likelihood, heading)
+        return replace(report, lines=(*report.lines, missing)) if missing else report
 
     @torch.no_grad()
     def _likelihood(self, texts: Texts) -> tuple[list[float], list[int]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from catena.errors import MissingExtraError
 from catena.metrics.intervals import bootstrap_score_interval
 from catena.metrics.measure import Measure, signature
 from catena.metrics.summary import SUMMARY_METRICS, summary_measure
@@ -18,6 +19,19 @@ from catena.tasks.translate.settings import TranslateEvaluation
 def measure_of(name: str, evaluation: TranslateEvaluation) -> Measure:
     """A metric of translations or summaries by its name."""
     return summary_measure(name) if name in SUMMARY_METRICS else translation_measure(name, evaluation.cut)
+
+
+def missing_for(names: Sequence[str], evaluation: TranslateEvaluation) -> tuple[list[str], str]:
+    """The metrics that need a package which is not installed, and a line on them for a person; none and nothing where
+    all are at hand."""
+    lost, why = [], ""
+    for name in names:
+        try:
+            measure_of(name, evaluation)
+        except MissingExtraError as error:
+            lost.append(name)
+            why = str(error)
+    return lost, f"not scored: {', '.join(lost)} ({why})" if lost else ""
 
 
 def scores_of(evaluation: TranslateEvaluation, references: Sequence[str], given: Sequence[str]) -> dict[str, float]:

@@ -33,6 +33,8 @@ LIKELIHOODS = ("perplexity", "nats_per_token")
 TRANSLATIONS = ("bleu", "bleu_lowercase", "chrf", "ter", "rouge_1", "rouge_2", "rouge_l")
 """Scores of translations, and of summaries. Of ter less is better."""
 LESS_IS_BETTER = (*LIKELIHOODS, "ter")
+USUAL = ("bleu", "chrf")
+"""What translations are scored by if nothing else is said, and sacrebleu is installed."""
 
 WHAT_NEXT = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN TEXT")
 """What one does with a translator that is trained."""
@@ -183,9 +185,10 @@ class TranslateEvaluation(Config):
     """Sentences of dev that are translated at each evaluation, spread evenly; with 0 perplexity alone is scored."""
     width: int = Field(1, ge=1)
     """Beginnings that are kept while those are translated; 1 takes the likeliest token at every step."""
-    metrics: tuple[str, ...] = ("bleu", "chrf")
+    metrics: tuple[str, ...] = USUAL
     """What translations are scored by: bleu, bleu_lowercase, chrf, ter; rouge_1, rouge_2, rouge_l for summaries. The
-    first one decides which checkpoint is best, if training.metric does not."""
+    first one decides which checkpoint is best, if training.metric does not; with none translations are shown, and
+    perplexity decides."""
     cut: Literal["13a", "intl", "zh", "char", "none"] = "13a"
     """How BLEU cuts texts into words: 13a for most languages, zh for Chinese, char for scripts without blanks, none for
     texts that are cut already."""
@@ -198,8 +201,6 @@ class TranslateEvaluation(Config):
                     f"evaluation.metrics has {name!r}, which is no score of translations: "
                     f"{did_you_mean(name, TRANSLATIONS)}"
                 )
-        if not self.metrics and self.sentences:
-            raise ValueError("evaluation.metrics names no score: name one, or set evaluation.sentences to 0")
         return self
 
 
@@ -296,4 +297,5 @@ class TranslateConfig(Config):
     @property
     def metric(self) -> str:
         """The score that decides which checkpoint is best, if training.metric does not."""
-        return self.evaluation.metrics[0] if self.evaluation.sentences else LIKELIHOODS[0]
+        scored = self.evaluation.metrics if self.evaluation.sentences else ()
+        return (*scored, *LIKELIHOODS)[0]

@@ -101,7 +101,7 @@ class TranslateTask(TestedTask):
             return {}
         with torch.no_grad():
             scores = self._likelihood("test")
-            if not evaluation.sentences:
+            if not evaluation.sentences or not evaluation.metrics:
                 return scores
             return {**scores_of(evaluation, test.targets, self.predictor.texts(test.sources)), **scores}
 
