@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from catena.checkpoint import open_checkpoint
+from catena.checkpoint import CONFIG, open_checkpoint
 from catena.errors import ConfigError, DataError
 from catena.tasks.table import task_of_config
 
@@ -27,7 +27,7 @@ def load(folder: str | PathLike[str], device: str = "auto", quantization: str | 
 
         return open_file(Path(folder))
     checkpoint = open_checkpoint(Path(folder))
-    entry = task_of_config(checkpoint.folder / "config.toml")
+    entry = task_of_config(checkpoint.folder / CONFIG)
     if quantization is None:
         return entry.open().load(checkpoint.folder, device)
     model = entry.open().load(checkpoint.folder, "cpu" if device == "auto" else device)
@@ -46,7 +46,7 @@ def load(folder: str | PathLike[str], device: str = "auto", quantization: str | 
 
 def task_of_model(path: Path) -> str:
     """The task of what :func:`load` opens by this path."""
-    return "lm" if holds_ngrams(path) else task_of_config(open_checkpoint(path).folder / "config.toml").name
+    return "lm" if holds_ngrams(path) else task_of_config(open_checkpoint(path).folder / CONFIG).name
 
 
 def holds_ngrams(path: Path) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from catena.checkpoint import is_run, last_checkpoint, open_checkpoint
+from catena.checkpoint import CONFIG, is_run, last_checkpoint, open_checkpoint
 from catena.config import load as load_config
 from catena.data.readers.stored_vectors import StoredVectors, read_stored_vectors
 from catena.data.writing_vectors import write_glove, write_stored_vectors, write_word2vec
@@ -78,7 +78,7 @@ class Vectors:
     def _of_run(cls, path: Path) -> Vectors:
         """The vectors of a training that is not over, as its last checkpoint has them."""
         checkpoint = last_checkpoint(path) if is_run(path) else open_checkpoint(path)
-        settings = load_config(_AnyVectors, checkpoint.folder / "config.toml")
+        settings = load_config(_AnyVectors, checkpoint.folder / CONFIG)
         return cls.of_model(VectorModel.of_tensors(settings, checkpoint.weights()))
 
     @classmethod

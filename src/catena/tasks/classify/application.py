@@ -21,13 +21,14 @@ from catena.tasks.classify.model import Classifier, build_model
 from catena.tasks.classify.predictor import load_predictor
 from catena.tasks.classify.pretrained import adopt, encoding_of, start_with
 from catena.tasks.classify.settings import ClassifyConfig, NeuralModel
-from catena.tasks.classify.task import LABELS, ClassifyTask
+from catena.tasks.classify.task import ClassifyTask
 from catena.tasks.classify.tree_settings import TreeModel
 from catena.tasks.classify.trees.dataset import TreeDataset, prepare_trees
 from catena.tasks.classify.trees.model import new_tree_model
 from catena.tasks.classify.trees.predictor import load_tree_predictor
 from catena.tasks.classify.trees.task import TreeTask
 from catena.tasks.classify.vectors import word_vectors
+from catena.tasks.kept import LABELS
 from catena.tasks.looped import LoopedApplication, TestedTask, same_make
 from catena.tasks.machine import choose_device
 from catena.tasks.pretrained import Pretrained

@@ -20,8 +20,9 @@ from catena.data.tokenise import Tokeniser, load_tokeniser
 from catena.data.vocabulary import PAD, UNK, Vocabulary
 from catena.tasks.classify.batch import BagBatch, TextBatch, TokenBatch
 from catena.tasks.classify.settings import BAG_KINDS, ClassifyConfig
+from catena.tasks.kept import TOKENISER, VOCABULARY
 
-TOKENISER, VOCABULARY, FEATURES = "tokenizer", "vocabulary.json", "features"
+FEATURES = "features"
 
 
 class EncodedTexts(ABC):

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from catena import config as configs
-from catena.checkpoint import open_checkpoint
+from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.reading import Tally
 from catena.data.vocabulary import Labels
 from catena.errors import CatenaError, DataError
@@ -33,8 +33,9 @@ from catena.tasks.classify.scoring import (
     signatures_of,
 )
 from catena.tasks.classify.settings import METRICS, ClassifyConfig, NeuralModel
-from catena.tasks.classify.task import CONFIG, LABELS, score_all
+from catena.tasks.classify.task import score_all
 from catena.tasks.classify.vectors import blank_vectors
+from catena.tasks.kept import LABELS
 
 BLOCK = 2048
 """Texts that are read, encoded and scored together in a stream."""

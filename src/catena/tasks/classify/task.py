@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan
 from catena.data.settings import BatchSettings
@@ -23,11 +24,10 @@ from catena.tasks.classify.model import Classifier, Scores, VectorClassifier, lo
 from catena.tasks.classify.pretrained import groups_of
 from catena.tasks.classify.scoring import chosen_labels, right_ids, scores_of
 from catena.tasks.classify.settings import METRICS, ClassifyConfig
+from catena.tasks.kept import LABELS
 from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.tasks.pretrained import free_from_the_top
 from catena.training.task import EpochPlan, Evaluation, LossOutput
-
-CONFIG, LABELS = "config.toml", "labels.json"
 
 
 class ClassifyTask(TestedTask):

@@ -9,9 +9,8 @@ from catena.data.tokenise import Tokeniser, load_tokeniser
 from catena.data.vocabulary import Vocabulary
 from catena.lm.base import END_SYMBOL, SPECIALS
 from catena.lm.neural_masked import MASK_SYMBOL
+from catena.tasks.kept import TOKENISER, VOCABULARY
 from catena.tasks.lm.settings import LmConfig
-
-TOKENISER, VOCABULARY = "tokenizer", "vocabulary.json"
 
 
 class LmEncoding:

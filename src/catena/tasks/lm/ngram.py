@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.errors import ConfigError, DataError
 from catena.lm.base import LanguageModel
@@ -22,7 +23,7 @@ from catena.tasks.lm.settings import METRICS, WHAT_NEXT, LmConfig, NgramSettings
 from catena.training.report import Reporter
 from catena.training.run import RunFolder
 
-CONFIG, MODEL = "config.toml", "ngrams.bin"
+MODEL = "ngrams.bin"
 CPU = torch.device("cpu")
 MIB = 2**20
 SENTENCES = 1000

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.lm.neural import NeuralLanguageModel, Read
 from catena.lm.neural_masked import MaskedLanguageModel
@@ -23,8 +24,6 @@ from catena.tasks.lm.scoring import Judged, judge
 from catena.tasks.lm.settings import METRICS, WHAT_NEXT, LmConfig, ObjectiveSettings
 from catena.tasks.looped import TestedTask
 from catena.training.task import EpochPlan, Evaluation, LossOutput
-
-CONFIG = "config.toml"
 
 
 class LmTask(TestedTask):

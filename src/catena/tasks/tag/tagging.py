@@ -32,10 +32,11 @@ from catena.data.vocabulary import Labels
 from catena.errors import CheckpointError, DataError
 from catena.metrics.spans import conll_spans
 from catena.registry import did_you_mean
+from catena.tasks.kept import LABELS
 from catena.tasks.tag.scripts import applied, script_of
 from catena.tasks.tag.settings import TagSettings
 
-LABELS, TAGGING = "labels.json", "tagging.json"
+TAGGING = "tagging.json"
 UNKNOWN_ID = -1
 HOLES = frozenset(("?", "_", "-", "*"))
 """What people write where a tag is not known."""

@@ -28,7 +28,6 @@ from catena.tasks.classify.encoding import TokenEncoding, load_encoding
 from catena.tasks.classify.reading import read_as, read_texts
 from catena.tasks.classify.scoring import measure_of
 from catena.tasks.classify.settings import METRICS, ClassifyConfig
-from catena.tasks.classify.task import LABELS
 from catena.tasks.classify.tree_settings import TreeModel
 from catena.tasks.classify.trees.batch import encode_shapes
 from catena.tasks.classify.trees.model import TreeClassifier, build_tree_model
@@ -37,6 +36,7 @@ from catena.tasks.classify.trees.scoring import JudgedNodes, sides_of, tree_repo
 from catena.tasks.classify.trees.shape import Shape, relabelled
 from catena.tasks.classify.trees.task import score_trees
 from catena.tasks.classify.vectors import blank_vectors
+from catena.tasks.kept import LABELS
 
 BLOCK = 512
 """Trees that are read, encoded and scored together in a stream."""

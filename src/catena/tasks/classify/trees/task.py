@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan
 from catena.data.settings import BatchSettings
@@ -17,11 +18,11 @@ from catena.metrics.calibration import fit_temperature
 from catena.randomness import Randomness
 from catena.tasks.classify.loss import LOSSES, balanced_weights
 from catena.tasks.classify.settings import METRICS, ClassifyConfig
-from catena.tasks.classify.task import CONFIG, LABELS
 from catena.tasks.classify.trees.batch import EncodedTrees, Which, WordTrees
 from catena.tasks.classify.trees.dataset import TreeDataset
 from catena.tasks.classify.trees.model import TreeClassifier
 from catena.tasks.classify.trees.scoring import JudgedNodes, sides_of, tree_scores
+from catena.tasks.kept import LABELS
 from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.training.task import EpochPlan, Evaluation, LossOutput
 

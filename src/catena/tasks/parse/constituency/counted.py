@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.examples import Tree
 from catena.data.readers.brackets import unescape
@@ -25,6 +26,7 @@ from catena.randomness import Randomness
 from catena.registry import nearest
 from catena.tasks.application import Asking, Trained
 from catena.tasks.fitted import Fitted, Fitting
+from catena.tasks.kept import TOKENISER
 from catena.tasks.parse.constituency.answers import Answer, Parsed, has_scores, nothing
 from catena.tasks.parse.constituency.charts import ChartParser, Expectation, Fixed, Words, most_likely_tags, too_long
 from catena.tasks.parse.constituency.dataset import Treebank
@@ -35,7 +37,7 @@ from catena.tasks.parse.settings import ParseConfig
 from catena.training.report import Reporter
 from catena.training.run import RunFolder
 
-CONFIG, GRAMMAR, SYMBOLS, TOKENISER = "config.toml", "grammar.cfg", "symbols.json", "tokenizer"
+GRAMMAR, SYMBOLS = "grammar.cfg", "symbols.json"
 WHAT_NEXT = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN TEXT")
 
 

@@ -17,13 +17,14 @@ from catena.data.examples import Tree
 from catena.data.vocabulary import Labels
 from catena.decoding.brackets import BracketIds
 from catena.grammar.derivation import NOWHERE
+from catena.tasks.kept import LABELS
 from catena.tasks.parse.constituency.trees import tags_of
 
 PAD, BEGIN, END, FIRST = range(4)
 """Ids that are no part of a tree, and the first that is."""
 ANY_TAG = "XX"
 """The leaf of every word where tags are not written."""
-LABELS, TAGS = "labels.json", "tags.json"
+TAGS = "tags.json"
 
 
 @dataclass(frozen=True, eq=False)

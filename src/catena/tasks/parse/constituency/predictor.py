@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from catena import config as configs
-from catena.checkpoint import open_checkpoint
+from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.examples import Columns, ConlluSentence, Tree
 from catena.data.readers.brackets import read as read_brackets
 from catena.data.readers.brackets import read_lines
@@ -26,10 +26,11 @@ from catena.draw.tree import draw_tree
 from catena.errors import DataError
 from catena.metrics.brackets import bracket_measure
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.kept import TOKENISER
 from catena.tasks.parse.constituency import counted
 from catena.tasks.parse.constituency.answers import FORMATS, Parsed, nothing, shown, written
 from catena.tasks.parse.constituency.constraints import Given, check_given, read_given
-from catena.tasks.parse.constituency.counted import CONFIG, TOKENISER, CountedParser, PcfgParser
+from catena.tasks.parse.constituency.counted import CountedParser, PcfgParser
 from catena.tasks.parse.constituency.dataset import read_trees
 from catena.tasks.parse.constituency.linear import TreeSymbols
 from catena.tasks.parse.constituency.scoring import report_lines, scores_of, signatures_of

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan, pad
 from catena.data.examples import Tree
@@ -20,8 +21,9 @@ from catena.randomness import Randomness
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.sides import Sides
+from catena.tasks.kept import TOKENISER
 from catena.tasks.looped import PlannedEpoch, TestedTask
-from catena.tasks.parse.constituency.counted import CONFIG, TOKENISER, WHAT_NEXT
+from catena.tasks.parse.constituency.counted import WHAT_NEXT
 from catena.tasks.parse.constituency.dataset import Treebank
 from catena.tasks.parse.constituency.linear import BEGIN, END, PAD, TreeSymbols
 from catena.tasks.parse.constituency.scoring import sample_lines, scores_of

@@ -12,6 +12,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan
 from catena.data.examples import Tree
@@ -20,10 +21,11 @@ from catena.data.tokenise import build_tokeniser
 from catena.data.vocabulary import Labels, Vocabulary
 from catena.randomness import Randomness
 from catena.tasks.application import BEST, Asking
+from catena.tasks.kept import TOKENISER
 from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.tasks.parse.constituency.answers import Parsed
 from catena.tasks.parse.constituency.constraints import Given
-from catena.tasks.parse.constituency.counted import CONFIG, TOKENISER, WHAT_NEXT
+from catena.tasks.parse.constituency.counted import WHAT_NEXT
 from catena.tasks.parse.constituency.dataset import Treebank
 from catena.tasks.parse.constituency.scoring import sample_lines, scores_of
 from catena.tasks.parse.constituency.settings import METRICS, SpanModel

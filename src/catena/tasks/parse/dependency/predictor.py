@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from catena import config as configs
-from catena.checkpoint import open_checkpoint
+from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.batches import BatchPlan
 from catena.data.examples import ConlluSentence
 from catena.data.readers.brackets import read as read_brackets
@@ -30,13 +30,14 @@ from catena.errors import DataError, FormatError
 from catena.metrics.attachment import MEASURES, Attached
 from catena.registry import did_you_mean
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Reading, Report
+from catena.tasks.kept import TOKENISER
 from catena.tasks.parse.dependency.constraint import allowed_of
 from catena.tasks.parse.dependency.dataset import attached, read_sentences, words_of
 from catena.tasks.parse.dependency.decode import Decoder
 from catena.tasks.parse.dependency.model import BiaffineParser, build_parser
 from catena.tasks.parse.dependency.report import report_lines
 from catena.tasks.parse.dependency.settings import METRICS, BiaffineModel
-from catena.tasks.parse.dependency.task import CONFIG, RELATIONS, TOKENISER, all_scores_of, with_tags
+from catena.tasks.parse.dependency.task import RELATIONS, all_scores_of, with_tags
 from catena.tasks.parse.dependency.trees import check_tree
 from catena.tasks.parse.dependency.writing import Prediction, sentence_of_words, to_conllu, to_json
 from catena.tasks.parse.predictor import ParsePredictor

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from catena.checkpoint import CONFIG
 from catena.config import to_toml
 from catena.data.batches import BatchPlan
 from catena.data.examples import ConlluSentence
@@ -18,6 +19,7 @@ from catena.data.tokenise import build_tokeniser
 from catena.data.vocabulary import Labels
 from catena.metrics.attachment import MEASURES, Attached, count_trees
 from catena.randomness import Randomness
+from catena.tasks.kept import TOKENISER
 from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.tasks.parse.dependency.dataset import Dataset, attached
 from catena.tasks.parse.dependency.decode import Decoder
@@ -30,7 +32,7 @@ from catena.tasks.words.encoding import EncodedSentences, WordBatch
 from catena.tasks.words.pretrained import groups_of
 from catena.training.task import EpochPlan, Evaluation, LossOutput
 
-CONFIG, RELATIONS, TOKENISER = "config.toml", "relations.json", "tokenizer"
+RELATIONS = "relations.json"
 SAMPLES = 3
 """Sentences of dev that are shown with what is wrong in their parses."""
 
