@@ -12,6 +12,7 @@ from scipy.stats import chisquare
 
 from catena.decoding.filters import Filter, min_p, normalised, nucleus, temperature, top_k, typical
 from catena.decoding.hypothesis import Hypothesis
+from catena.decoding.repeats import NoRepeat
 from catena.decoding.sample import sample, stream
 from catena.decoding.table import TableStepper
 from catena.errors import ConfigError
@@ -75,6 +76,28 @@ def test_the_end_is_not_drawn_too_soon() -> None:
     table = random_table(3, 2)
     drawn = sample(table, table.start(2), generator(), max_length=4, min_length=2, n=200)
     assert {len(h.ids) for row in drawn for h in row if h.finished} == {2, 3}
+
+
+def test_scores_are_the_probabilities_with_which_sequences_are_drawn() -> None:
+    """Whatever is forbidden: so Σ p(y) over what can be drawn is the mean of importance weights, which have no bias."""
+    table = random_table(4, 2, end=3, seed=5)
+    p = as_model(table)
+    for stepper, min_length, n in ((table, 2, 0), (NoRepeat(table, 1), 0, 1), (NoRepeat(table, 1), 1, 1)):
+        for drawn in sample(
+            stepper, stepper.start(1), torch.Generator().manual_seed(1), 4, min_length=min_length, n=40
+        ):
+            for one in drawn:
+                path = [*one.ids, 3] if one.finished else [*one.ids]
+                log_prob = score = 0.0
+                for t, id in enumerate(path):
+                    may = [
+                        w for w in range(4) if (w != 3 or t >= min_length) and (w == 3 or not n or w not in path[:t])
+                    ]
+                    row = p(tuple(path[:t]))
+                    log_prob += math.log(row[id])
+                    score += math.log(row[id] / sum(row[w] for w in may))
+                assert one.log_prob == pytest.approx(log_prob, abs=1e-6)
+                assert one.score == pytest.approx(score, abs=1e-6)
 
 
 def test_a_row_with_a_generator_of_its_own_draws_the_same_in_every_batch() -> None:

@@ -36,9 +36,11 @@ class Draw:
     def __call__(self, log_probs: Float[Tensor, "n v"]) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
         q = apply(self.filters, log_probs)
         edges = q.double().exp().cumsum(dim=1)
-        reached = self._uniform(len(q)).to(q.device) * edges[:, -1]
+        mass = edges[:, -1]
+        reached = self._uniform(len(q)).to(q.device) * mass
         ids = torch.searchsorted(edges, reached[:, None], right=True)[:, 0].clamp(max=q.shape[1] - 1)
-        return ids, q.gather(1, ids[:, None])[:, 0]
+        # What is forbidden, an early end for one, has left its probability to the others.
+        return ids, q.gather(1, ids[:, None])[:, 0] - torch.where(mass > 0, mass, 1.0).log().to(q.dtype)
 
     def _uniform(self, n: int) -> Float[Tensor, " n"]:
         if isinstance(self.generators, torch.Generator):
