@@ -170,6 +170,70 @@ def test_a_mask_of_numbers_is_refused(name: str) -> None:
         given.__post_init__(None, "error")  # type: ignore[attr-defined]
 
 
+def test_observations_of_an_hmm_are_symbols() -> None:
+    start, moves = torch.tensor([0.5, 0.5]).log(), torch.full((2, 2), 0.5).log()
+    shown = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]).log()
+    for wrong in (-1, 3):
+        with pytest.raises(
+            DataError, match=f"observations must be symbols from 0 to 2, but one is {wrong}: give lengths"
+        ):
+            LinearChain.hmm(start, moves, shown, torch.tensor([0, 1, wrong]))
+    padded = LinearChain.hmm(start, moves, shown, torch.tensor([[0, 1, -1]]), torch.tensor([2]))
+    assert torch.allclose(
+        padded.log_partition(), LinearChain.hmm(start, moves, shown, torch.tensor([[0, 1]])).log_partition()
+    )
+
+
+def test_a_batch_of_another_size_has_no_divergence() -> None:
+    with pytest.raises(ShapeError, match=r"batch axes of both .* must fit, but their sizes are \[2\] and \[3\]"):
+        LinearChain(torch.zeros(2, 4, 3)).kl(LinearChain(torch.zeros(3, 4, 3)))
+    shared = LinearChain(torch.randn(4, 3, dtype=torch.float64))
+    assert LinearChain(torch.zeros(2, 4, 3, dtype=torch.float64)).kl(shared).shape == (2,)
+
+
+MISTAKEN = """
+import torch
+from catena.structure.automaton.build import from_strings
+from catena.structure.automaton.paths import Paths
+from catena.structure.chain import LinearChain
+from catena.structure.constraints import ChainConstraint
+from catena.structure.dependency import ArcConstraint
+from catena.structure.nonprojective import NonProjectiveTree
+
+chain, machine = LinearChain(torch.zeros(4, 3)), from_strings(["ab", "b"])
+for ask in (
+    lambda: chain.given(ChainConstraint(tags=torch.ones(4, 3))),
+    lambda: NonProjectiveTree(torch.zeros(3, 3), constraint=ArcConstraint([[True] * 3] * 3)),
+    lambda: chain.expectation(1.0),
+    lambda: chain.topk(2.0),
+    lambda: chain.sample((3,)),
+    lambda: chain.sample(3, 7),
+    lambda: Paths(machine, [0.0] * machine.n_arcs, machine.initial, machine.final),
+    lambda: Paths(machine, torch.zeros(machine.n_arcs, dtype=torch.int64), machine.initial, machine.final),
+):
+    try:
+        ask()
+    except Exception as error:
+        print(error)
+"""
+TOLD = [
+    "the constraint's tags must be a tensor of bool, True where a part is allowed, but its dtype is torch.float32",
+    "the constraint's arcs must be a tensor of bool, True where a part is allowed, but it is of type list",
+    "a value must be a tensor shaped like the marginals or a LinearChain, but it is of type float",
+    "k, the number of members, must be a whole number, but it is 2.0",
+    "n, the number of members, must be a whole number, but it is (3,)",
+    "generator must be a torch.Generator, but it is 7: call torch.Generator().manual_seed(seed)",
+    "weight must be a tensor, but it is of type list: call torch.as_tensor first",
+    "scores must be floating-point numbers, but their dtype is torch.int64: call .float() first",
+]
+
+
+def test_questions_that_cannot_be_answered_are_told_in_a_sentence() -> None:
+    # In a process of its own: in this one the types that signatures ask for are checked first.
+    run = subprocess.run([sys.executable, "-c", MISTAKEN], capture_output=True, text=True, timeout=600, check=True)
+    assert run.stdout.splitlines() == TOLD
+
+
 def test_members_of_another_batch_are_refused() -> None:
     with pytest.raises(ShapeError, match=r"members must end in the axes \[2, n, triple = 3\], but .* \[3, 5, 3\]"):
         SpanTree(torch.zeros(2, 3, 3, 2)).score(torch.zeros(3, 5, 3, dtype=torch.int64))

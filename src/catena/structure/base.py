@@ -30,7 +30,7 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER
-from catena.structure.checks import can_branch, can_look_at, check_count
+from catena.structure.checks import can_branch, can_look_at, check_count, check_generator
 from catena.structure.semirings import KBest, Log, Max, Sampling, Semiring
 from catena.structure.tensors import blanked, or_zero, or_zeros, over_rows, value_and_slopes
 
@@ -134,6 +134,7 @@ class Structured(ABC):
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
         """``n`` independent members on a new first axis; -1 where none is possible or a score is no number."""
         check_count("n", n, 0)
+        check_generator(generator)
         spoilt = self.spoilt()
         if spoilt is None:
             return self._sample(n, generator)
@@ -283,7 +284,14 @@ class Structured(ABC):
         )
 
     def _as_value(self: S, value: Structured | Tensor) -> S:
-        return self.from_parts(value) if isinstance(value, Tensor) else self._same_kind(value)
+        if isinstance(value, Tensor):
+            return self.from_parts(value)
+        if not isinstance(value, Structured):
+            raise ShapeError(
+                f"a value must be a tensor shaped like the marginals or a {type(self).__name__}, but it is of type "
+                f"{type(value).__name__}"
+            )
+        return self._same_kind(value)
 
     def _same_kind(self: S, other: Structured) -> S:
         if type(other) is not type(self):
@@ -299,6 +307,13 @@ class Structured(ABC):
 
     def _same_members(self: S, other: Structured) -> S:
         found = self._same_kind(other)
+        try:
+            torch.broadcast_shapes(self.batch_shape, found.batch_shape)
+        except RuntimeError:
+            raise ShapeError(
+                "the batch axes of both distributions must fit, but their sizes are "
+                f"{list(self.batch_shape)} and {list(found.batch_shape)}"
+            ) from None
         for mine, theirs in zip(self.extent(), found.extent(), strict=True):
             if can_look_at(mine) and can_look_at(theirs) and not bool((mine == theirs).all()):
                 raise ShapeError(

@@ -117,8 +117,15 @@ class LinearChain(SemiringProgram):
             observations: the symbols; what stands beyond a length is not read.
             lengths: number of symbols of each sequence; all of them if omitted.
         """
+        observations = checked_ids("observations", observations)
         if lengths is not None:
             observations = observations.masked_fill(~mask_from_lengths(lengths, observations.shape[-1]), 0)
+        v = emissions.shape[-1]
+        if can_look_at(observations) and bool(((observations < 0) | (observations >= v)).any()):
+            wrong = observations[(observations < 0) | (observations >= v)][0]
+            raise DataError(
+                f"observations must be symbols from 0 to {v - 1}, but one is {int(wrong)}: give lengths if it pads"
+            )
         return cls(emissions.T[observations], transitions, start, lengths=lengths)
 
     # --- what it says of itself -----------------------------------------------------------------------------

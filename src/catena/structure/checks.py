@@ -102,6 +102,16 @@ def checked_ids(name: str, ids: Shaped[Tensor, "..."]) -> Int[Tensor, "..."]:
 
 
 def check_count(name: str, count: int, least: int) -> None:
-    """Raise where fewer members are asked for than can be."""
+    """Raise where fewer members are asked for than can be, or no number of them."""
+    if can_branch() and not hasattr(count, "__index__"):
+        raise ValueError(f"{name}, the number of members, must be a whole number, but it is {count!r}")
     if count < least:
         raise ValueError(f"{name}, the number of members, must be at least {least}, but it is {count}")
+
+
+def check_generator(generator: object) -> None:
+    """Raise for a seed, or whatever else is given in place of a generator."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise ValueError(
+            f"generator must be a torch.Generator, but it is {generator!r}: call torch.Generator().manual_seed(seed)"
+        )

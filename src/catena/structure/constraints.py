@@ -116,6 +116,13 @@ class ChainConstraint:
 
 def forbid(name: str, scores: Float[Tensor, "..."], allowed: Bool[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Scores with -inf where a part is not allowed."""
+    if not isinstance(allowed, Tensor) or allowed.dtype is not torch.bool:
+        kind = (
+            f"its dtype is {allowed.dtype}"
+            if isinstance(allowed, Tensor)
+            else f"it is of type {type(allowed).__name__}"
+        )
+        raise ShapeError(f"the constraint's {name} must be a tensor of bool, True where a part is allowed, but {kind}")
     try:
         fits = torch.broadcast_shapes(scores.shape, allowed.shape) == scores.shape
     except RuntimeError:

@@ -27,7 +27,7 @@ from catena.structure.automaton.topology import Array, Topology
 from catena.structure.automaton.value import EPSILON, LOG, Automaton
 from catena.structure.backend import kernels_serve
 from catena.structure.base import Structured, TopK
-from catena.structure.checks import checked_members
+from catena.structure.checks import check_floating, check_tensors, checked_members
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Max, Semiring
 
@@ -96,6 +96,8 @@ class Paths(Structured):
     ranks: ClassVar[tuple[int, ...]] = (1, 1, 1)
 
     def __post_init__(self, constraint: PathConstraint | None, impossible: Impossible) -> None:
+        check_tensors(self, "weight", "initial", "final")
+        check_floating(self.score_tensors())
         if constraint is not None:
             for name, scores in constraint.applied(self.weight, self.initial, self.final).items():
                 object.__setattr__(self, name, scores)
