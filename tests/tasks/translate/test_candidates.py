@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from catena.data.batches import pad
 from catena.data.vocabulary import UNK
 from catena.decoding.table import TableStepper
 from catena.errors import CheckpointError
@@ -166,3 +167,36 @@ def test_the_scores_of_candidates_alone_are_computed(kind: str, made: Callable[[
     assert possible == ids.tolist() if kind != "marginal" else len(possible) > len(ids)
     after = member.model.stepper(member.batch([member.code("The dog")]))
     assert (after.log_probs(after.start(1))[0] > NEVER).sum() > len(ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_beam_as_wide_as_there_are_texts_finds_the_best_of_them(
+    kind: str, made: Callable[[str], TranslatePredictor], tmp_path: Path
+) -> None:
+    """Every text of up to two words, scored at once by each model, means by hand: with and without wishes."""
+    both = made(kind)
+    writing = both.config.writing.model_copy(update={"unknown": "keep"})
+    free = TranslatePredictor(both.config.model_copy(update={"writing": writing}), both.members)
+    vocabulary, end = both.encoding.target.vocabulary, both.encoding.end
+    words = [id for id in range(len(vocabulary)) if id not in (0, both.encoding.begin, end)]
+    listed = [(), *((a,) for a in words), *((a, b) for a in words for b in words)]
+    ids, lengths = pad([np.array([*one, end]) for one in listed])
+    (tmp_path / "wishes").write_text("sieht\t-sieht sieht\n", encoding="utf-8")
+    sees = vocabulary.ids(["sieht"])[0]
+    for text in ("The dog sees a man today.", "A bird"):
+        each = []
+        for member in both.members:
+            source = member.batch([member.code(text)] * len(listed))
+            each.append(member.model.token_log_probs(source, ids, lengths).detach().double().exp())
+        log_probs = ((each[0] + each[1]) / 2).log().sum(dim=1).tolist()
+        for constraint in (None, tmp_path / "wishes"):
+            wanted = [
+                (log_prob / ((5 + len(one) + 1) / 6) ** 0.8, one)
+                for one, log_prob in zip(listed, log_probs, strict=True)
+                if constraint is None or (sees in one and one != (sees, sees))
+            ]
+            wanted.sort(key=lambda pair: -pair[0])
+            asking = Asking(nbest=9, beam_size=700, max_length=3, length_penalty=0.8, constraint=constraint)
+            found = free.predict([text], asking)[0].translations
+            assert [one.score for one in found] == pytest.approx([score for score, _ in wanted[:9]], abs=1e-4)
+            assert tuple(vocabulary.ids(found[0].tokens)) == wanted[0][1]
