@@ -92,6 +92,7 @@ class TrueText(Target):
 
 
 def padded(sequences: Sequence[Ids], filler: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sequences of ids as the rows of one tensor, filled up behind their ends, and their lengths."""
     lengths = torch.tensor([len(ids) for ids in sequences], dtype=torch.int64)
     t = max((len(ids) for ids in sequences), default=0)
     ids = torch.tensor([[*ids, *[filler] * (t - len(ids))] for ids in sequences], dtype=torch.int64)

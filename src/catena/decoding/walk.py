@@ -127,6 +127,7 @@ def streamed(steps: Iterator[Step]) -> Iterator[list[int | None]]:
 
 
 def check_lengths(min_length: int, max_length: int) -> None:
+    """Refuse lengths below 0, and a least length that leaves no room for the end."""
     if min(min_length, max_length) < 0:
         raise ConfigError(f"lengths must not be below 0, but min_length = {min_length} and max_length = {max_length}")
     if 0 < min_length >= max_length:

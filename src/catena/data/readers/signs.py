@@ -23,12 +23,14 @@ BIO_TAG = re.compile(r"[BIESLUM]-\S+|O")
 
 
 def datasets_sign(sample: Sample) -> Sign | None:
+    """A folder that Hugging Face datasets wrote."""
     if sample.is_folder and is_datasets_folder(sample.path):
         return Sign("the folder holds state.json or dataset_dict.json, as save_to_disk of Hugging Face datasets writes")
     return None
 
 
 def parquet_sign(sample: Sample) -> Sign | None:
+    """A file of Parquet or Arrow, by the mark at its beginning."""
     if sample.head.startswith(b"PAR1"):
         return Sign("it begins with PAR1, the mark of Parquet")
     if sample.head.startswith(b"ARROW1"):
@@ -64,6 +66,7 @@ _CAPITAL_TAG = re.compile(r"[A-Z0-9$#.,:;!?'`\"()|_*+/-]+")
 
 
 def conllu_sign(sample: Sample) -> Sign | None:
+    """Rows of ten fields that begin with the number of a word."""
     rows = [line.split("\t") for line in sample.filled if not line.startswith("#")]
     good = [row for row in rows if len(row) == 10 and _CONLLU_ID.fullmatch(row[0])]
     if rows and len(good) >= 0.9 * len(rows):
@@ -73,6 +76,7 @@ def conllu_sign(sample: Sample) -> Sign | None:
 
 
 def brackets_sign(sample: Sample) -> Sign | None:
+    """Trees in brackets, also where a bracket is missing."""
     if not sample.filled[0].lstrip().startswith("("):
         return None
     depth, nodes, surplus = 0, 0, False
@@ -96,6 +100,7 @@ def brackets_sign(sample: Sample) -> Sign | None:
 
 
 def columns_sign(sample: Sample) -> Sign | None:
+    """A word and its tags on each line, sentences parted by blank ones."""
     rows, separator = _column_rows(sample)
     width = len(rows[0]) if rows else 0
     if width < 2 or any(len(row) != width for row in rows) or len(named_columns(rows[0])) == 2:
@@ -144,12 +149,14 @@ def column_fields(line: str, separator: str) -> list[str]:
 
 
 def fasttext_sign(sample: Sample) -> Sign | None:
+    """Lines that begin with ``__label__``."""
     if all(line.startswith("__label__") for line in sample.all_filled):
         return Sign("every line begins with __label__, as fastText's do")
     return None
 
 
 def tsv_label_sign(sample: Sample) -> Sign | None:
+    """A label, a tab and a text on each line."""
     pairs = _pairs(sample)
     if not pairs:
         return None
@@ -163,6 +170,7 @@ def tsv_label_sign(sample: Sample) -> Sign | None:
 
 
 def parallel_sign(sample: Sample) -> Sign | None:
+    """Two texts on each line, with a tab between them."""
     if not _pairs(sample):
         return None
     return Sign("every line is two fields parted by a tab, and neither repeats as labels do")
@@ -187,6 +195,7 @@ _MARKED = re.compile(r"\S+\(\d+\)\s|.*\s[A-Z]{1,2}[0-2](\s|$)")
 
 
 def dictionary_sign(sample: Sample) -> Sign | None:
+    """A word and its pronunciation on each line, as CMUdict writes them."""
     lines = [line for line in sample.all_filled if not line.startswith(";;;")]
     if lines and all(_PHONEMES.fullmatch(line) for line in lines) and any(_MARKED.match(line) for line in lines):
         return Sign("every line is a word and phonemes in capitals, some of them with a stress or a variant's number")
@@ -194,6 +203,7 @@ def dictionary_sign(sample: Sample) -> Sign | None:
 
 
 def kim_sign(sample: Sample) -> Sign | None:
+    """A label, a blank and a text on each line, as the data of Kim (2014) has it."""
     lines = sample.all_filled
     if any(line[0].isspace() for line in lines) or not is_wordy(lines):
         return None
@@ -216,6 +226,7 @@ def kim_sign(sample: Sample) -> Sign | None:
 
 
 def text_sign(sample: Sample) -> Sign | None:
+    """Plain lines, where nothing else speaks."""
     lines = [line for line in sample.filled if not line.startswith("#")] or sample.filled
     tabbed = sum("\t" in line.strip() for line in lines)
     numeric = sum(re.fullmatch(r"[-+0-9.,;\s]+", line) is not None for line in lines)

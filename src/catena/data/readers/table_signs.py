@@ -14,6 +14,7 @@ from catena.data.readers.sample import Sample, Sign, listed
 
 
 def jsonl_sign(sample: Sample) -> Sign | None:
+    """An object on each line."""
     lines = sample.filled
     if not lines[0].lstrip().startswith("{"):
         return None
@@ -39,6 +40,7 @@ def _composed(names: Sequence[str]) -> dict[str, str]:
 
 
 def csv_sign(sample: Sample) -> Sign | None:
+    """A table whose fields are parted by commas, semicolons or bars."""
     for delimiter in (",", ";", "|"):
         rows = _csv_rows(sample, delimiter)
         if rows and (sample.is_named(".csv") or named_columns(rows[0])):
@@ -52,6 +54,7 @@ def csv_sign(sample: Sample) -> Sign | None:
 
 
 def tsv_sign(sample: Sample) -> Sign | None:
+    """A table whose fields are parted by tabs."""
     rows = [line.split("\t") for line in sample.filled]
     quoted = is_quoted(rows)
     rows = _csv_rows(sample, "\t") if quoted else rows
@@ -114,6 +117,7 @@ def _is_header(header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
 
 
 def is_wordy(column: Sequence[str]) -> bool:
+    """Whether the values of a column have two words or more, on average."""
     return sum(len(value.split()) for value in column) >= 2 * len(column)
 
 

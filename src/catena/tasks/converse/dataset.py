@@ -113,6 +113,7 @@ def hold_out(found: Sequence[Exchange], data: ConverseData) -> tuple[list[Exchan
 
 
 def line_of(name: str, part: Sequence[Exchange]) -> str:
+    """A line about a part of the data, for the report."""
     good, bad = (sum(map(len, side)) for side in zip(*((e.responses, e.wrong) for e in part), strict=True))
     turns = sum(len(exchange.context) for exchange in part) / len(part)
     wrong = f" and {bad:,} wrong ones" if bad else ""
