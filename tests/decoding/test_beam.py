@@ -160,6 +160,43 @@ def test_a_normalised_beam_waits_for_what_may_still_become_better() -> None:
     assert beam(table, table.start(1), 2, 30, normalise=by_average, stop=after(1))[0][0].ids == ()
 
 
+class Single(TableStepper):
+    """A table that takes rows singly, and counts them."""
+
+    single_rows = True
+
+    def __init__(self, table: Tensor, end: int) -> None:
+        super().__init__(table, end)
+        self.rows: list[int] = []
+
+    def advance(self, state: Tensor, ids: Tensor) -> Tensor:
+        self.rows.append(len(ids))
+        return super().advance(state, ids)
+
+
+@given(problems(), st.integers(1, 4), st.sampled_from([by_nothing, by_average]))
+def test_rows_that_are_left_out_singly_change_nothing(
+    problem: tuple[TableStepper, int], width: int, normalise: Any
+) -> None:
+    table, max_length = problem
+    single = Single(table.table, table.end)
+    prompts = torch.randint(0, table.v, (4, 3), generator=torch.Generator().manual_seed(1))
+    state = table.extend(table.start(4), prompts, torch.tensor([0, 3, 1, 2]))
+    for stop in (when_sure, after(2)):
+        for n_best in {1, width}:
+            wanted, found = (
+                beam(stepper, state, width, max_length, 0, n_best, normalise, stop=stop) for stepper in (table, single)
+            )
+            assert found == wanted
+
+
+def test_hypotheses_that_cannot_win_take_no_more_steps() -> None:
+    # After one step 0.3 has ended: 0.5 may win, 0.2 may not.
+    single = Single(TableStepper.of({(): [0.3, 0.5, 0.2], (1,): [0.5, 0.5, 0], (2,): [1, 0, 0]}, end=0).table, end=0)
+    assert beam(single, single.start(1), 3, 5)[0][0].ids == ()
+    assert single.rows == [1]
+
+
 @given(problems(), st.permutations(range(4)), st.integers(1, 4))
 def test_rows_are_searched_as_if_alone(problem: tuple[TableStepper, int], order: list[int], width: int) -> None:
     table, max_length = problem
@@ -249,6 +286,8 @@ def test_where_nothing_is_possible_a_beam_finds_nothing_and_a_walk_stops() -> No
 
 class Looking(TableStepper, Attentive[Tensor]):
     """A table that looks at source position w when it is about to continue w; position 2 of row 1 is padding."""
+
+    single_rows = True
 
     def attention(self, state: Tensor) -> Tensor:
         last = torch.where(state[:, -1] == self.v, 0, state[:, -1])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from catena.decoding.beam import beam
 from catena.decoding.diverse import diverse_beam
-from catena.decoding.ranking import at_max_length
+from catena.decoding.ranking import at_max_length, by_average, when_sure
 from catena.errors import ConfigError
 from tests.decoding.models import as_model, random_table
 from tests.oracle.search import diverse_by_hand
@@ -45,6 +45,16 @@ def test_groups_begin_with_different_ids_where_the_penalty_is_strong() -> None:
     assert len({h.ids[:1] for h in found if not h.finished}) == len([h for h in found if not h.finished])
     same = diverse_beam(table, table.start(1), 3, 3, 1, strength=0.0, n_best=3)[0]
     assert len([h for h in same if not h.finished]) == 1  # all groups find one thing, which is told once
+
+
+def test_stopping_when_sure_changes_nothing() -> None:
+    for seed in range(60):
+        table = random_table(5, 2, seed=seed)
+        late, soon = (
+            diverse_beam(table, table.start(1), 4, 2, 6, 3.0, n_best=1, normalise=by_average, stop=stop)
+            for stop in (at_max_length, when_sure)
+        )
+        assert soon == late
 
 
 def test_rows_do_not_depend_on_the_batch() -> None:

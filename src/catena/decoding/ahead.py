@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.decoding.stepper import Stepper
@@ -33,6 +33,13 @@ class Nearest:
     @property
     def device(self) -> torch.device:
         return self.ids.device
+
+    def spread(self, places: Bool[Tensor, " m"]) -> Nearest:
+        """The same for ``m`` rows: these at the places that are True, nothing possible at others."""
+        log_probs = self.log_probs.new_full((len(places), self.ids.shape[1]), NEVER)
+        ids = self.ids.new_zeros(log_probs.shape)
+        log_probs[places], ids[places] = self.log_probs, self.ids
+        return Nearest(log_probs, ids)
 
 
 def nearest(stepper: Stepper[Any], state: Any, may_end: bool, k: int) -> Nearest:

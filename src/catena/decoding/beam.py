@@ -67,7 +67,8 @@ def beam(
     if not 1 <= n_best <= width:
         raise ConfigError(f"a beam needs 1 <= n_best <= width, but n_best = {n_best} and width = {width}")
     look, pick = partial(nearest, k=width + 1), partial(likeliest_of, end=stepper.end, width=width)
-    return search(stepper, state, look, pick, max_length, min_length, Ranking(n_best, normalise, coverage, stop))
+    ranking = Ranking(n_best, normalise, coverage, stop)
+    return search(stepper, state, look, pick, max_length, min_length, ranking, leaving=True)
 
 
 class Picked(NamedTuple):
@@ -122,9 +123,21 @@ def likeliest_of(
 
 
 def search(
-    stepper: Stepper[Any], state: Any, look: Look, pick: Pick, max_length: int, min_length: int, ranking: Ranking
+    stepper: Stepper[Any],
+    state: Any,
+    look: Look,
+    pick: Pick,
+    max_length: int,
+    min_length: int,
+    ranking: Ranking,
+    leaving: bool = False,
 ) -> Found:
-    """The loop of all beams, which differ in what they ``pick`` from what. Rows that are done leave the batch."""
+    """The loop of all beams, which differ in what they ``pick`` from what. Rows that are done leave the batch.
+
+    Args:
+        leaving: single hypotheses that are given up leave their rows, too. That changes nothing where the likeliest are
+            picked: what comes in their place is no likelier, and would be given up with them.
+    """
     check_lengths(min_length, max_length)
     ahead = look(stepper, state, min_length < 1)
     b, device = len(ahead), ahead.device
@@ -133,6 +146,7 @@ def search(
     best = torch.full((b, ranking.n_best), NEVER, dtype=torch.float64, device=device)
     n_finished = torch.zeros(b, dtype=torch.int64, device=device)
     covered = Coverage(stepper, ranking.coverage) if ranking.coverage else None
+    singly, places = leaving and stepper.single_rows and not covered, here
     tree, endings = Tree(), []
     norms = [ranking.normalise(length) for length in range(1, max_length + 1)]
     largest = list(accumulate(reversed(norms), max))[::-1]
@@ -147,9 +161,8 @@ def search(
         tree.grow(_at(here, picked.parents, b, 0), _at(here, picked.ids, b, 0))
         best = torch.cat((best, scores), dim=1).topk(ranking.n_best, dim=1).values
         n_finished = n_finished + (scores > NEVER).sum(dim=1)
-        within_reach = picked.live.amax(dim=1) / largest[t]
-        done = ranking.stop(Progress(n_finished, best[:, -1], within_reach))
-        live = picked.live.masked_fill(done[:, None], NEVER)
+        given_up = ranking.stop(Progress(n_finished[:, None], best[:, -1:], picked.live / largest[t]))
+        live = picked.live.masked_fill(given_up if leaving else given_up.all(dim=1, keepdim=True), NEVER)
         going = (live > NEVER).any(dim=1)
         n_going = int(going.sum())
         if t + 1 == max_length or not n_going:
@@ -158,8 +171,13 @@ def search(
         if n_going < len(here):
             rows, ids = rows.view(ids.shape)[going].flatten(), ids[going]
             here, live, best, n_finished = here[going], live[going], best[going], n_finished[going]
+        if singly:  # ``places`` says which row of the state a slot has
+            alive = (live > NEVER).flatten()
+            rows, ids, places = places[rows][alive], ids.flatten()[alive], alive.cumsum(0) - 1
         state = stepper.advance(stepper.select(state, rows), ids.flatten())
         ahead = look(stepper, state, min_length <= t + 1)
+        if singly:
+            ahead = ahead.spread(alive)
         if covered:
             covered.select(rows)
     return _ranked(tree, endings, _at(here, live, b, NEVER), ranking)

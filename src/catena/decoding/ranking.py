@@ -38,24 +38,25 @@ def by_gnmt(alpha: float) -> Normaliser:
 
 
 class Progress(NamedTuple):
-    """How far each row of a search has come."""
+    """How far each row of a search, and each of ``k`` hypotheses that are still on its beam, has come."""
 
-    n_finished: Int[Tensor, " b"]
-    kept: Float[Tensor, " b"]
+    n_finished: Int[Tensor, "b 1"]
+    kept: Float[Tensor, "b 1"]
     """The score of the last hypothesis that would be returned now; -inf while there are too few."""
-    within_reach: Float[Tensor, " b"]
-    """No hypothesis that is still on the beam can score better than this, however it goes on."""
+    within_reach: Float[Tensor, "b k"]
+    """The hypothesis cannot score better than this, however it goes on."""
 
 
-Stop = Callable[[Progress], Bool[Tensor, " b"]]
+Stop = Callable[[Progress], Bool[Tensor, "b #k"]]
+"""Which hypotheses are given up, singly or all of a row. A row without others is done."""
 
 
-def when_sure(progress: Progress) -> Bool[Tensor, " b"]:
-    """As soon as no unfinished hypothesis can beat the finished ones that are returned."""
+def when_sure(progress: Progress) -> Bool[Tensor, "b k"]:
+    """As soon as an unfinished hypothesis cannot beat the finished ones that are returned."""
     return progress.kept >= progress.within_reach
 
 
-def at_max_length(progress: Progress) -> Bool[Tensor, " b"]:
+def at_max_length(progress: Progress) -> Bool[Tensor, "b 1"]:
     """Never before the maximum length."""
     return torch.zeros_like(progress.n_finished, dtype=torch.bool)
 

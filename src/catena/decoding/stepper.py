@@ -37,6 +37,8 @@ class Stepper(ABC, Generic[State]):
     """The size of the vocabulary: ids are 0 … v - 1."""
     end: int
     """The id that ends a sequence. Its log-probability is the last factor of p(y)."""
+    single_rows: bool = False
+    """Whether a step is shorter for every row that is left out: not where all sources must have as many rows."""
 
     @abstractmethod
     def start(self, n: int) -> State:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -24,28 +25,28 @@ class Tree:
         return len(self.ids)
 
     def read(self) -> Prefixes:
-        """The tree as plain lists, fetched from the device at once."""
+        """The tree as arrays, fetched from the device at once."""
         widths = [ids.shape[1] for ids in self.ids]
         if not widths:
             return Prefixes([], [])
         both = torch.stack((torch.cat(self.parents, dim=1), torch.cat(self.ids, dim=1)))
         parents, ids = (x.split(widths, dim=1) for x in both.cpu())
-        return Prefixes([x.tolist() for x in parents], [x.tolist() for x in ids])
+        return Prefixes([x.numpy() for x in parents], [x.numpy() for x in ids])
 
 
 @dataclass(frozen=True)
 class Prefixes:
     """A tree to read from: the ids on the way from the beginning to a node."""
 
-    parents: list[list[list[int]]]
-    ids: list[list[list[int]]]
+    parents: list[Int[np.ndarray, "b _"]]
+    ids: list[Int[np.ndarray, "b _"]]
 
     def of(self, row: int, length: int, slot: int) -> tuple[int, ...]:
         """The ``length`` ids that end in a slot of a row."""
         found = []
         for t in range(length - 1, -1, -1):
-            found.append(self.ids[t][row][slot])
-            slot = self.parents[t][row][slot]
+            found.append(int(self.ids[t][row, slot]))
+            slot = int(self.parents[t][row, slot])
         return tuple(reversed(found))
 
 

@@ -108,6 +108,8 @@ class CompiledState:
 class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
     """Target ids one after another, given sources that were read."""
 
+    single_rows = True
+
     def __init__(
         self, embed: Embed, decoder: TransformerDecoder, output: OutputLayer, begin: int, end: int, memory: Memory
     ) -> None:
