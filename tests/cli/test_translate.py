@@ -154,6 +154,21 @@ def test_a_file_of_targets_is_refused_where_no_task_reads_one(
     assert "--beam-size is for models" in said
 
 
+def test_two_texts_that_may_be_translations_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    english, german = tmp_path / "x.en", tmp_path / "x.de"
+    for path in (english, german):
+        path.write_text("".join(f"w{i} goes on with w{i + 1}\n" for i in range(40)), encoding="utf-8")
+    model = ["--model", "ngram", "-o", tmp_path / "run"]
+    told = f"if {german} translates it line by line, say 'catena train {english} --target {german}'"
+    assert says(capsys, "train", english, german, *model).startswith(f"task: lm, for {english} is plain text; {told}\n")
+    assert "task:" not in says(capsys, "train", english, *model, "--overwrite")
+
+
+def test_columns_are_of_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = says(capsys, "predict", folder / "run", "--source-column", "en", code=2)
+    assert "--source-column en names a column of a file, and standard input is a text a line: name a file" in said
+
+
 def test_csv_with_a_header_is_trained_on_scored_and_translated(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ import tyro
 
 from catena.cli.asking import AskingFlags
 from catena.cli.flags import Machine, arg, parse_flags
-from catena.cli.reading import ReadingFlags, check_columns
+from catena.cli.reading import ReadingFlags, check_columns, check_lines
 from catena.cli.usage import UsageError
 from catena.cli.weights import WeightFlags
 from catena.cli.writing import check_writable, write_lines
@@ -47,6 +47,8 @@ def run(argv: Sequence[str]) -> int:
     flags = parse_flags(PredictFlags, argv, "catena predict RUN [FILE]", about)
     if flags.output is not None:
         check_writable(flags.output, "predictions.tsv")
+    if flags.file == "-":
+        check_lines(flags)
 
     from catena.cli.machine import open_together
     from catena.tasks.load import holds_ngrams

@@ -50,9 +50,23 @@ class AnswerFlags(ReadingFlags):
         return dataclasses.replace(super().reading(), target=self.target)
 
 
+COLUMNS = ("text_column", "label_column", "source_column", "target_column")
+"""The parts of :class:`ReadingFlags` that name columns."""
+
+
+def check_lines(flags: ReadingFlags) -> None:
+    """Refuse the name of a column where texts are lines of standard input."""
+    for name in COLUMNS:
+        if (value := getattr(flags, name)) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"{flag} {value} names a column of a file, and standard input is a text a line: name a file"
+            )
+
+
 def check_columns(model: Predictor, reading: Reading) -> Reading:
     """Refuse the name of a column where the files of a task have no such one."""
-    for name in ("text_column", "label_column", "source_column", "target_column"):
+    for name in COLUMNS:
         value = getattr(reading, name)
         if value is not None and name not in model.reads_columns:
             flag = f"--{name.replace('_', '-')}"

@@ -112,7 +112,18 @@ def _with_choices(schema: type[C], data: dict[str, Any], fitted: Any, source: st
 
 
 def _told(entry: Entry, words: Sequence[str]) -> list[str]:
-    """A word on a choice that a person may not expect: pairs are translated or transduced."""
+    """A word on a choice that a person may not expect: pairs are translated or transduced, and two texts are not."""
+    sides = [Path(word) for word in words if is_file(word)]
+    if (
+        entry.name == "lm"
+        and words[0] != "lm"
+        and len(sides) == 2
+        and sides[0].with_suffix("") == sides[1].with_suffix("")
+    ):
+        return [
+            f"task: lm, for {sides[0]} is plain text; if {sides[1]} translates it line by line, say 'catena train "
+            f"{sides[0]} --target {sides[1]}'"
+        ]
     if entry.name in words or entry.name not in PAIRS or _value_of(words, "-c", "--config", "--from") is not None:
         return []
     other, these, those = PAIRS[entry.name]

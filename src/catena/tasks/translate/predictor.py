@@ -279,7 +279,8 @@ class TranslatePredictor(Predictor):
         except FormatError as error:
             if reading.format is not None or kind != "csv":
                 raise
-            raise FormatError(f"{error} Or is every line a text? --input-format text takes it so.") from None
+            said = str(error).removesuffix(".")
+            raise FormatError(f"{said}. Or is every line a text? --input-format text takes it so.") from None
 
     def about_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> list[str]:
         """That a file begins with the names of its columns, which are not translated."""
