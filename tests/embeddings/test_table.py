@@ -11,7 +11,7 @@ from torch import Tensor
 
 from catena.embeddings.settings import EmbeddingSettings
 from catena.embeddings.table import EmbeddingTable, MultichannelTable, build_embedding
-from catena.errors import ConfigError, ShapeError
+from catena.errors import ConfigError, DataError, ShapeError
 
 IDS = torch.tensor([[2, 3, 0], [4, 0, 0]])
 
@@ -55,6 +55,14 @@ def test_a_row_is_looked_up_for_each_id() -> None:
         for t in range(3):
             assert torch.equal(out[b, t], table.weight[IDS[b, t]])
     assert table.d_out == 4
+
+
+@pytest.mark.parametrize("wrong", [-100, 5])
+def test_ids_without_a_row_are_refused(wrong: int) -> None:
+    with pytest.raises(
+        DataError, match=f"ids must be from 0 to 4, .* reach from {min(wrong, 1)} to {max(wrong, 1)}: make"
+    ):
+        EmbeddingTable(5, 3)(torch.tensor([[1, wrong]]))
 
 
 def test_random_rows_fill_the_range_evenly() -> None:

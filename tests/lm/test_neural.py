@@ -84,6 +84,16 @@ def test_saving_and_loading_is_identity(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
+def test_half_precision_scores_near_double(name: str) -> None:
+    ids, lengths = torch.tensor([[4, 5, 6, 3], [7, 3, 0, 0]]), torch.tensor([4, 2])
+    model = build(name).eval()
+    exact = model.token_log_probs(ids, lengths)
+    rough = model.bfloat16().token_log_probs(ids, lengths)
+    assert torch.allclose(rough.double(), exact, atol=0.1)
+    assert (rough[1, 2:] == 0).all()
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_gradients_reach_every_parameter(name: str) -> None:
     model = build(name)
     ids = torch.tensor([[2, 4, 5, 6, 7, 8], [2, 9, 10, 4, 1, 5]])

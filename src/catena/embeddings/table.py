@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from catena.embeddings.settings import EmbeddingSettings
-from catena.errors import ConfigError, ShapeError
+from catena.errors import ConfigError, DataError, ShapeError
 
 
 class Embedding(nn.Module, ABC):
@@ -86,7 +86,13 @@ class EmbeddingTable(Embedding):
         return table
 
     def forward(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d_out"]:
-        x = functional.embedding(ids, self.weight, padding_idx=self.pad_id)
+        try:
+            x = functional.embedding(ids, self.weight, padding_idx=self.pad_id)
+        except IndexError:  # on a GPU torch asserts it
+            raise DataError(
+                f"ids must be from 0 to {len(self.weight) - 1}, the rows of this table, but they reach from "
+                f"{int(ids.min())} to {int(ids.max())}: make it as large as the vocabulary, and pad with an id of it"
+            ) from None
         return self.drop(x) if self.training else x
 
     def extra_repr(self) -> str:

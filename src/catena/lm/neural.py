@@ -151,8 +151,8 @@ class NeuralLanguageModel(nn.Module, LanguageModel[NeuralState]):
         before = torch.cat((ids.new_full((len(ids), 1), self.begin), ids[:, :-1]), dim=1)[:, : ids.shape[1]]
         real = mask_from_lengths(lengths, ids.shape[1])
         hidden = self.read(before.masked_fill(~real, PAD), lengths=lengths).hidden
-        found = hidden.new_zeros(ids.shape)
-        return found.masked_scatter(real, self.output.log_prob(hidden[real], ids[real]))
+        found = self.output.log_prob(hidden[real], ids[real])
+        return found.new_zeros(ids.shape).masked_scatter(real, found)  # in half precision finer than the vectors
 
     # --- step by step -------------------------------------------------------------------------------------------------
 

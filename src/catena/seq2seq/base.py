@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from catena.decoding.stepper import Stepper
 from catena.outputs.base import OutputLayer
-from catena.shapes import mask_from_lengths
+from catena.shapes import mask_from_lengths, read_axes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,6 +37,10 @@ class Source:
     lengths: Int[Tensor, " b"]
     copies: Int[Tensor, "b s"] | None = None
     n_new: int = 0
+
+    def __post_init__(self) -> None:
+        b = read_axes("the ids of a source", tuple(self.ids.shape), "b s")["b"]
+        read_axes("the lengths of a source", tuple(self.lengths.shape), "b", b=b)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -156,4 +160,4 @@ class VectorDecoder(EncoderDecoder):
         real = mask_from_lengths(lengths, targets.shape[1])
         hidden = self.hidden(self.encode(source), self.shifted(targets))
         found = self.output.log_prob(hidden[real], targets[real])
-        return hidden.new_zeros(targets.shape).masked_scatter(real, found)
+        return found.new_zeros(targets.shape).masked_scatter(real, found)  # in half precision finer than the vectors

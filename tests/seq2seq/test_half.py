@@ -1,0 +1,46 @@
+"""Encoder-decoders in half precision, and sources that do not fit together."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from catena.errors import ShapeError
+from catena.seq2seq.base import Source
+from catena.seq2seq.build import build_encoder_decoder
+from catena.seq2seq.convolutional_settings import ConvolutionalSettings
+from catena.seq2seq.copy_settings import CopySettings
+from catena.seq2seq.recurrent_settings import RecurrentSettings
+from catena.seq2seq.settings import EncoderDecoderSettings
+from catena.seq2seq.sides import Sides
+from catena.seq2seq.transformer_settings import TransformerSettings
+
+KINDS: dict[str, EncoderDecoderSettings] = {
+    "transformer": TransformerSettings(d=8, d_feed=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1),
+    "recurrent": RecurrentSettings(d=8, d_embedding=8),
+    "latent": RecurrentSettings(d=8, d_embedding=8, attention_kind="marginal", input_feeding=False),
+    "convolutional": ConvolutionalSettings(d=8),
+    "copy": CopySettings(d=8, d_embedding=8),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_scores_in_half_precision_are_near(name: str) -> None:
+    torch.manual_seed(1)
+    sides = Sides(n_source=8, counts=[0, 1, 0, 9, 9, 9], begin=2, end=3, forbidden=(0, 2))
+    model = build_encoder_decoder(KINDS[name], sides).eval()
+    ids, lengths = torch.tensor([[4, 1, 5, 1], [4, 5, 0, 0]]), torch.tensor([4, 2])
+    source = Source(ids, lengths, torch.where(ids == 1, 6, ids), 1) if name == "copy" else Source(ids, lengths)
+    targets, wanted = torch.tensor([[4, 5, 3], [5, 3, 0]]), torch.tensor([3, 2])
+    with torch.no_grad():
+        exact = model.token_log_probs(source, targets, wanted)
+        rough = model.bfloat16().token_log_probs(source, targets, wanted)
+    assert (rough.float() - exact).abs().max() < 0.1
+    assert rough[1, 2] == 0
+
+
+def test_a_source_has_a_length_for_each_row() -> None:
+    source = Source(torch.ones(2, 4, dtype=torch.int64), torch.tensor([4, 2]))
+    object.__setattr__(source, "lengths", torch.tensor([4, 2, 1]))
+    with pytest.raises(ShapeError, match="the lengths of a source has size 3 on axis 'b' of 'b', where 2 is needed"):
+        source.__post_init__()  # in tests the shapes of __init__ are checked before it
