@@ -175,7 +175,8 @@ def test_csv_with_a_header_is_trained_on_scored_and_translated(
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("en,de\n" + "".join(f'"{x}","{y}"\n' for x, y in sentences()[:30]), encoding="utf-8")
     told = f"{pairs}:1 names the columns (en, de) and is no pair"
-    said = says(capsys, "train", "translate", pairs, *SMALL, "--max-steps", 1, "--sentences", 0, "-o", tmp_path / "run")
+    said = says(capsys, "train", pairs, *SMALL, "--max-steps", 1, "--sentences", 0, "-o", tmp_path / "run")
+    assert said.splitlines()[0] == "task: translate, for these are pairs of sentences"
     assert [line for line in said.splitlines() if "names the columns" in line] == [told]
     assert "read 30; used 30; dropped 0" in said
     assert says(capsys, "evaluate", tmp_path / "run", pairs).splitlines()[0].endswith(f"; {told}")

@@ -127,7 +127,10 @@ def _told(entry: Entry, words: Sequence[str]) -> list[str]:
     if entry.name in words or entry.name not in PAIRS or _value_of(words, "-c", "--config", "--from") is not None:
         return []
     other, these, those = PAIRS[entry.name]
-    return [f"task: {entry.name}, for these are pairs of {these}; 'catena train {other} …' takes them for {those}"]
+    told = f"task: {entry.name}, for these are pairs of {these}"
+    if other == "transduce" and any({".csv", ".jsonl"} & set(path.suffixes) for path in sides):
+        return [told]  # which reads lines alone
+    return [f"{told}; 'catena train {other} …' takes them for {those}"]
 
 
 def _with_files_and_time(
