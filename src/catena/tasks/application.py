@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from catena.config import Config
 from catena.errors import DataError
 from catena.metrics.measure import Measure
+from catena.randomness import Randomness
 from catena.training.report import Reporter
 
 if TYPE_CHECKING:
@@ -106,6 +107,10 @@ class Asking:
     def beyond(self) -> set[str]:
         """The names of what is asked for."""
         return {part.name for part in fields(self) if part.name != "seed" and getattr(self, part.name) != part.default}
+
+    def after(self, n: int) -> Asking:
+        """The same of items of a stream after its first ``n``: they are drawn anew, not as the first ones were."""
+        return self if n == 0 else replace(self, seed=Randomness(self.seed).number("after", n))
 
 
 BEST = Asking()

@@ -147,6 +147,14 @@ class TestLearnt:
         assert len(drawn.texts) == 4
         assert learnt.predict([TEA], Asking(samples=4, seed=1))[0].texts == drawn.texts
 
+    def test_every_block_of_a_stream_is_drawn_anew(
+        self, learnt: ComposePredictor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("catena.tasks.compose.predictor.BLOCK", 1)
+        first, second, third = learnt.predict_stream([TEA] * 3, Asking(samples=6, seed=1))
+        assert first.texts == learnt.predict([TEA], Asking(samples=6, seed=1))[0].texts
+        assert len({first.texts, second.texts, third.texts}) == 3, "18 draws that would repeat by a rare chance alone"
+
     def test_inputs_of_files_and_lines(self, learnt: ComposePredictor, tmp_path: Path) -> None:
         path = tmp_path / "in.tsv"
         path.write_text("Honey Cake\thoney | flour\n\nSoup\trice\n", encoding="utf-8")

@@ -135,6 +135,15 @@ def test_streams_keep_their_order_and_their_empty_lines(
     assert [model.write(a, a.text, "text") for a in model.predict_stream(iter(lines))] == wanted
 
 
+def test_every_block_of_a_stream_is_drawn_anew(model: TranslatePredictor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catena.tasks.translate.predictor.BLOCK", 1)
+    hot = model.config.model_copy(update={"search": SampleSettings(temperature=3.0, max_length=9)})
+    warm, asking = TranslatePredictor(hot, model.members), Asking(samples=6, seed=3)
+    drawn = [tuple(one.text for one in a.translations) for a in warm.predict_stream(TEXTS[:1] * 3, asking)]
+    assert drawn[0] == tuple(one.text for one in warm.predict(TEXTS[:1], asking)[0].translations)
+    assert len(set(drawn)) == 3, "18 draws that would repeat by a rare chance alone"
+
+
 def test_searches_are_those_that_are_asked_for(model: TranslatePredictor) -> None:
     assert isinstance(model._search(Asking(beam_size=1)), GreedySettings)
     found = model._search(Asking(beam_size=7, length_penalty=0.3, nbest=2))

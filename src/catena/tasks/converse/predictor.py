@@ -87,9 +87,10 @@ class ConversePredictor(Predictor):
         return Exchange(turns[-w:], (), ASKED, own[-w:])
 
     def predict_stream(self, items: Iterable[Any], asking: Asking = BEST) -> Iterator[Reply]:
-        waiting = iter(items)
+        waiting, read = iter(items), 0
         while block := list(islice(waiting, BLOCK)):
-            yield from self.predict(block, asking)
+            yield from self.predict(block, asking.after(read))
+            read += len(block)
 
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
         """The contexts of a file of conversations whose format is named or plain to see, or every line of another."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 from catena.errors import DataError
-from catena.randomness import Randomness
 from catena.tasks.application import BEST, Asking, Predictor
 
 BLOCK = 1024
@@ -53,8 +51,7 @@ class ParsePredictor(Predictor):
                     f"{asking.constraint} has constraints for {parsed + len(constraints)} sentences, and more are "
                     f"to be parsed: it needs one for each, in their order, with _ where nothing is fixed"
                 )
-            own = replace(asking, seed=Randomness(asking.seed).number("block", parsed))  # each draws anew
-            yield from self.parse(block, own, constraints)
+            yield from self.parse(block, asking.after(parsed), constraints)
             parsed += len(block)
         if rules is not None and next(rules, None) is not None:
             raise DataError(

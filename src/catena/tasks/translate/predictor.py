@@ -154,11 +154,11 @@ class TranslatePredictor(Predictor):
         wishes = cycle(listed) if len(listed) == 1 else iter(listed)
         read = 0
         while block := list(islice(waiting, BLOCK)):
-            read += len(block)
             own = list(islice(wishes, len(block)))
             if len(own) < len(block):
-                raise DataError(_uneven(asking, len(listed), f"{read:,} or more"))
-            yield from self._predict(block, asking, own)
+                raise DataError(_uneven(asking, len(listed), f"{read + len(block):,} or more"))
+            yield from self._predict(block, asking.after(read), own)
+            read += len(block)
         if len(listed) > 1 and next(wishes, None) is not None:
             raise DataError(_uneven(asking, len(listed), f"{read:,}"))
 
