@@ -435,10 +435,19 @@ def test_sources_may_be_words_of_the_command_where_targets_are_named(catena: Cat
         assert said.sentence.startswith(f"{tmp_path / 'a.en'} has 2 lines and {tmp_path / 'a.de'} has 1: ")
 
 
+def test_tables_of_recipes_are_composed(tmp_path: Path) -> None:
+    for name, between in (("a.csv", ","), ("a.tsv", "\t")):
+        rows = [["", "title", "ingredients", "directions", "source"]]
+        rows += [[str(i), "A hot tea", "['water']", "Boil the water twice.", "web"] for i in range(9)]
+        (tmp_path / name).write_text("".join(between.join(row) + "\n" for row in rows), encoding="utf-8")
+        assert task_of_file(tmp_path / name).name == "compose"
+
+
 @pytest.mark.parametrize(
     ("thing", "task"),
     [
         ({"title": "Soup", "ingredients": ["water"], "directions": ["Boil it."]}, "compose"),
+        ({"name": "Soup", "recipeIngredient": ["water"], "recipeInstructions": "Boil it."}, "compose"),
         ({"title": "Soup", "keywords": ["water"], "text": "Boil it.", "label": "food"}, "classify"),
         ({"title": "Soup", "text": "Boil it."}, "classify"),
         ({"id": 3, "translation": {"en": "He is here.", "de": "Er ist hier."}}, "translate"),

@@ -145,12 +145,14 @@ TASKS.register("converse")(
 
 TABLES = ("csv", "tsv", "jsonl", "parallel")
 """Formats that may hold pairs of texts in two columns."""
+NAMED = ("csv", "tsv", "jsonl")
+"""Formats with names for what they hold."""
 
 
 def task_of_file(path: Path, encoding: str | None = None) -> Entry:
     """The task that a data file is for, by its format; pairs of sentences are translated, pairs of words transduced,
-    pairs of a question and an answer conversed, and texts are composed where JSON lines have a title, a list and no
-    label."""
+    pairs of a question and an answer conversed, and texts are composed where JSON lines or a table have a title, a list
+    and no label."""
     from catena.data.pairing import are_sentences
     from catena.data.readers.paired import pairs_in, width_of
     from catena.data.readers.sample import Sample
@@ -159,7 +161,7 @@ def task_of_file(path: Path, encoding: str | None = None) -> Entry:
     found = recognise(path, encoding)
     if found.format == UNKNOWN:
         raise FormatError(f"the format of {path} is not known: {found.why}")
-    if found.format == "jsonl" and "label_column" not in found.options and _have_agendas(path, encoding):
+    if found.format in NAMED and "label_column" not in found.options and _have_agendas(path, found.format, encoding):
         return TASKS["compose"]
     if found.format in TABLES or Sample(path).is_named(".csv"):
         if (told := pairs_in(path, found.options, encoding)) is not None:
@@ -191,13 +193,17 @@ def _have_turns(path: Path, encoding: str | None) -> bool:
     return any(isinstance(thing.get(name), list) for name in TURN_NAMES)
 
 
-def _have_agendas(path: Path, encoding: str | None) -> bool:
-    """Whether the first JSON object of a file has a goal, a list of items and a text, under their common names."""
-    from catena.data.readers.names import COMPOSED_NAMES, GOAL_NAMES, ITEM_NAMES
+def _have_agendas(path: Path, format: str, encoding: str | None) -> bool:
+    """Whether the first object or row of a file has a goal, items and a text, under their common names."""
+    from catena.data.readers.names import COMPOSED_NAMES, GOAL_NAMES, ITEM_NAMES, find_name
+    from catena.data.readers.paired import comma_parted, tabbed
     from catena.data.readers.sample import take_sample
 
-    thing = json.loads(take_sample(path, encoding).filled[0])
-    return all(any(name in thing for name in names) for names in (GOAL_NAMES, ITEM_NAMES, COMPOSED_NAMES))
+    if format == "jsonl":
+        names = list(json.loads(take_sample(path, encoding).filled[0]))
+    else:
+        names = list((comma_parted if format == "csv" else tabbed)(path, encoding).rows[0])
+    return all(find_name(names, known) is not None for known in (GOAL_NAMES, ITEM_NAMES, COMPOSED_NAMES))
 
 
 def task_of_config(path: Path) -> Entry:

@@ -174,7 +174,7 @@ class TestLearnt:
         assert learnt.searching(Asking(max_length=2)).predict([soup])[0].texts == cut.texts
         with pytest.raises(FormatError, match="standard input:2 has 1 tab"):
             list(learnt.items_of_lines(iter(["", "Soup"])))
-        with pytest.raises(DataError, match="read from jsonl or tsv"):
+        with pytest.raises(DataError, match="read from jsonl, csv or tsv"):
             list(learnt.read_inputs(path, Reading(format="conllu")))
         (tmp_path / "no.tsv").write_text("a\tb\t\n", encoding="utf-8")
         with pytest.raises(DataError, match="has no texts to compare with"):

@@ -48,6 +48,33 @@ class TestReading:
             ("Empty", (), "Nothing."),
         ]
 
+    def test_tables_whose_first_row_names_the_columns(self, tmp_path: Path) -> None:
+        rows = [",title,ingredients,directions,link"]
+        rows.append('0,Tea,"[""1 cup water, hot"", ""tea""]","[""Boil."", ""Pour.""]",x')
+        rows.append('1,Soup,"[\'rice\', ""cook\'s salt""]",Cook it.,y')
+        rows.append('2,Cake,"flour\n2 eggs, beaten | salt",Bake.,z')
+        path = written(tmp_path / "a.csv", "\n".join(rows) + "\n\n")
+        found = list(read(path, DATA))
+        assert [bare(e) for e in found] == [
+            ("Tea", ("1 cup water, hot", "tea"), "Boil. Pour."),
+            ("Soup", ("rice", "cook's salt"), "Cook it."),
+            ("Cake", ("flour", "2 eggs, beaten", "salt"), "Bake."),
+            ("", (), ""),
+        ]
+        assert [e.place.line for e in found] == [2, 3, 4, 6]
+        assert [e.text for e in read(path, DATA, with_text=False)] == [""] * 4
+        path = written(tmp_path / "b.tsv", "Steps\tid\tItems\tTitle\nBoil.\t7\twater | tea\tTea\n")
+        assert [bare(e) for e in read(path, DATA)] == [("Tea", ("water", "tea"), "Boil.")]
+        named = ComposeData(goal_column="dish", items_column="what")
+        path = written(tmp_path / "c.csv", "what;dish\nwater|tea;Tea\n")
+        assert [bare(e) for e in read(path, named, with_text=False)] == [("Tea", ("water", "tea"), "")]
+
+    def test_recipes_as_web_pages_describe_them(self, tmp_path: Path) -> None:
+        steps = '[{"@type": "HowToStep", "text": "Boil."}, "Pour."]'
+        thing = f'{{"name": "Tea", "recipeIngredient": ["water"], "recipeInstructions": {steps}}}\n'
+        path = written(tmp_path / "a.jsonl", thing)
+        assert [bare(e) for e in read(path, DATA)] == [("Tea", ("water",), "Boil. Pour.")]
+
     def test_what_is_typed(self) -> None:
         assert bare(of_line("Tea\twater | tea", DATA)) == ("Tea", ("water", "tea"), "")
         assert bare(of_line('{"title": "Tea", "items": []}', DATA)) == ("Tea", (), "")
@@ -58,12 +85,27 @@ class TestReading:
             ("Tea\twater\n", r"a\.x:1 .*has 2 tab-separated fields.*goal<TAB>item \| item<TAB>text"),
             ('{"title": "Tea", "text": "Boil."}\n', r"a\.x:1 has none of the keys items, .*data\.items_column"),
             ('{"title": "Tea"\n', r"a\.x:1 .*is not JSON"),
+            ("title\titems\ttext\tid\nTea\twater\tBoil.\n", r"a\.x:2 .*has 3 fields, .*names 4 columns"),
             ('{"title": "a", "items": [], "text": "b"}\n[1]\n', r"a\.x:2 .*is a JSON list, not an object"),
         ],
     )
     def test_what_is_wrong_is_said_with_its_place(self, tmp_path: Path, text: str, said: str) -> None:
         with pytest.raises(FormatError, match=said):
             list(read(written(tmp_path / "a.x", text), DATA))
+
+    def test_a_table_without_names_is_refused_at_its_first_row(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "a.csv", "Tea,water,Boil.\nSoup,rice,Cook.\n")
+        with pytest.raises(FormatError, match=r"a\.csv:1 has none of the keys goal, .*\(--data\.goal-column\)"):
+            list(read(path, DATA))
+        assert list(read(written(tmp_path / "b.csv", ""), DATA)) == []
+
+    def test_items_in_one_string_are_pointed_out(self, tmp_path: Path) -> None:
+        lines = "".join(f'{{"title": "T{i}", "items": "water, tea", "text": "Boil {i}."}}\n' for i in range(9))
+        config = ComposeConfig.model_validate({"data": {"train": [str(written(tmp_path / "a.jsonl", lines))]}})
+        assert any("every text has one item, such as 'water, tea'" in line for line in prepare(config).lines)
+        path = written(tmp_path / "b.jsonl", lines.replace(", tea", " | tea"))
+        config = ComposeConfig.model_validate({"data": {"train": [str(path)]}})
+        assert not any("one item" in line for line in prepare(config).lines)
 
     def test_a_key_that_is_named_and_missing(self, tmp_path: Path) -> None:
         path = written(tmp_path / "a.jsonl", '{"title": "Tea", "items": [], "text": "b"}\n')

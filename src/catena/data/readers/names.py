@@ -31,8 +31,8 @@ SAID_NAMES = ("text", "content", "value", "utterance")
 SPEAKER_NAMES = ("speaker", "role", "from", "name")
 """Where JSON lines keep the turns of a dialogue, what was said in a turn, and who said it."""
 GOAL_NAMES = ("goal", "title", "name", "topic")
-ITEM_NAMES = ("items", "ingredients", "agenda", "points", "keywords")
-COMPOSED_NAMES = ("text", "directions", "instructions", "steps", "recipe", "body", "content")
+ITEM_NAMES = ("items", "ingredients", "agenda", "points", "keywords", "recipeingredient")
+COMPOSED_NAMES = ("text", "directions", "instructions", "steps", "recipe", "body", "content", "recipeinstructions")
 """Where compositions, such as recipes, keep their goal, what they are to mention, and their text."""
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 

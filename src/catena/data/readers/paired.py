@@ -64,7 +64,7 @@ def kind_of(path: Path, encoding: str | None = None, columns: PairColumns = FOUN
         return "csv"
     if tabs == {0}:
         return "lines"
-    table = _tabbed(path, encoding)
+    table = tabbed(path, encoding)
     even = len({len(row) for row in table.rows}) == 1 and table.width > 1
     return "tsv" if even and (table.width > 2 or table.quoted or columns.named) else "lines"
 
@@ -98,7 +98,7 @@ def recognise_pairs(path: Path, encoding: str | None = None) -> Told | None:
         rows: list[list[Any]] = [[thing.get(name) for name in names] for thing in flat]
         sides = sides_of([name.rsplit(".", 1)[-1] for name in names])
     else:
-        table = _comma_parted(path, encoding) if kind == "csv" else _tabbed(path, encoding)
+        table = comma_parted(path, encoding) if kind == "csv" else tabbed(path, encoding)
         rows = [list(row) for row in table.rows if len(row) == table.width]
         names = [name.strip() for name in rows[0]] if rows else []
         sides = sides_of(names)
@@ -134,20 +134,20 @@ def pairs_in(path: Path, options: Mapping[str, Any] | None = None, encoding: str
 
 def width_of(path: Path, encoding: str | None = None) -> int:
     """How many columns CSV has, where all rows have as many; else 1."""
-    table = _comma_parted(path, encoding)
+    table = comma_parted(path, encoding)
     return table.width if len({len(row) for row in table.rows}) == 1 else 1
 
 
 def tabs_are_quoted(path: Path, encoding: str | None = None) -> bool:
     """Whether the fields of a table with tabs stand in quotes as in CSV."""
-    return _tabbed(path, encoding).quoted
+    return tabbed(path, encoding).quoted
 
 
 def has_columns(path: Path, kind: Kind, columns: PairColumns, encoding: str | None = None) -> bool:
     """Whether a file has the column of sources that is asked for."""
     if kind == "jsonl":
         return any(columns.source in _flat(thing) for _, thing in islice(objects(path, encoding), 1))
-    table = _tabbed(path, encoding) if kind == "tsv" else _comma_parted(path, encoding)
+    table = tabbed(path, encoding) if kind == "tsv" else comma_parted(path, encoding)
     number = columns.source.isdecimal() and int(columns.source) <= table.width if columns.source else False
     return bool(table.rows) and (number or columns.source in [name.strip() for name in table.rows[0]])
 
@@ -166,21 +166,22 @@ def read_kind(
     """
     if kind == "jsonl":
         return _read_objects(path, columns, encoding, with_targets)
-    table = _comma_parted(path, encoding) if kind == "csv" else _tabbed(path, encoding)
+    table = comma_parted(path, encoding) if kind == "csv" else tabbed(path, encoding)
     return _read_table(path, table, columns, encoding, with_targets)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _tabbed(path: Path, encoding: str | None) -> Table:
+def tabbed(path: Path, encoding: str | None) -> Table:
+    """Lines with tabs between fields, in quotes where they are those of CSV."""
     plain = _sample(path, "\t", False, encoding)
     quoted = _sample(path, "\t", True, encoding)
     spans = len({len(row) for row in plain}) > 1 and len({len(row) for row in quoted}) == 1 and len(quoted) > 1
     return Table("\t", True, quoted) if quoted and (spans or is_quoted(plain)) else Table("\t", False, plain)
 
 
-def _comma_parted(path: Path, encoding: str | None) -> Table:
+def comma_parted(path: Path, encoding: str | None) -> Table:
     """CSV with the delimiter that parts most records into as many fields, of two or more; of equals into two."""
 
     def fitting(table: Table) -> tuple[int, bool]:

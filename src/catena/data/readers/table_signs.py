@@ -91,7 +91,7 @@ def is_quoted(rows: Sequence[Sequence[str]]) -> bool:
 def _table_sign(rows: Sequence[Sequence[str]], parted: str, options: dict[str, Any]) -> Sign | None:
     header, body = [name.strip() for name in rows[0]], rows[1:]
     shape = f"every row has {len(header)} fields {parted}"
-    if named := named_columns(header):
+    if named := named_columns(header) or _composed(header):
         found = " and ".join(f"{name!r} is the {key.split('_')[0]}" for key, name in named.items())
         return Sign(f"{shape} and the first row names them: {found}", {**options, **named})
     if _is_header(header, body):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from catena.data.files import shorten
 from catena.data.reading import Tally
 from catena.data.tokenise import Tokeniser, build_tokeniser
 from catena.data.vocabulary import Vocabulary
@@ -16,7 +17,7 @@ from catena.errors import DataError
 from catena.randomness import place_of
 from catena.tasks.compose.encoding import SPECIALS, ComposeEncoding
 from catena.tasks.compose.naming import Naming, words_of
-from catena.tasks.compose.reading import Composition, read
+from catena.tasks.compose.reading import BETWEEN, Composition, read
 from catena.tasks.compose.settings import ComposeConfig
 
 PARTS = ("train", "dev", "test")
@@ -88,6 +89,11 @@ def prepare(config: ComposeConfig, encoding: ComposeEncoding | None = None) -> D
     encoding = encoding or _learnt(config, tokeniser, parts["train"])
     dataset = Dataset(encoding, _counts(encoding, parts["train"]), parts, tally)
     dataset.lines = [counts.sentence(), *(_line(name, parts[name]) for name in PARTS if parts[name])]
+    if _are_unparted(parts["train"]):
+        dataset.lines.append(
+            f"every text has one item, such as {shorten(parts['train'][0].items[0], 60)}: if these are several, give "
+            f"a list of them, or part them by {BETWEEN}"
+        )
     dataset.lines.append(
         f"vocabulary: {len(encoding.vocabulary):,} words; {len(encoding.naming.telling):,} words that name items"
     )
@@ -129,3 +135,10 @@ def _counts(encoding: ComposeEncoding, train: Sequence[Composition]) -> list[int
 def _line(name: str, examples: Sequence[Composition]) -> str:
     items = sum(len(example.items) for example in examples)
     return f"{name}: {len(examples):,} texts, {items / len(examples):.1f} items each"
+
+
+def _are_unparted(examples: Sequence[Composition]) -> bool:
+    """Whether the items look like several in one string: there is but one for each text, mostly with commas."""
+    if any(len(example.items) != 1 for example in examples):
+        return False
+    return sum("," in example.items[0] for example in examples) > len(examples) / 2

@@ -117,8 +117,8 @@ class ComposePredictor(Predictor):
         values = {**self.config.data.model_dump(), "format": reading.format or "auto"}
         for name in ("encoding", "text_column"):
             values[name] = getattr(reading, name) or values[name]
-        if values["format"] not in ("auto", "jsonl", "tsv"):
-            raise DataError(f"goals and items are read from jsonl or tsv, not from {values['format']!r}")
+        if values["format"] not in ("auto", "jsonl", "tsv", "csv"):
+            raise DataError(f"goals and items are read from jsonl, csv or tsv, not from {values['format']!r}")
         return ComposeData.model_validate(values)
 
     # --- a whole file -------------------------------------------------------------------------------------------------

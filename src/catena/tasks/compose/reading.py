@@ -1,7 +1,8 @@
-"""Goals, agendas and texts from files: JSON lines, or three columns with tabs between."""
+"""Goals, agendas and texts from files: JSON lines, tables that name their columns, or three columns parted by tabs."""
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,8 +11,11 @@ from typing import Any
 
 from catena.data.examples import Place
 from catena.data.files import bad_line, open_text
+from catena.data.readers.delimited import records
 from catena.data.readers.names import COMPOSED_NAMES as TEXT_NAMES
 from catena.data.readers.names import GOAL_NAMES, ITEM_NAMES, find_name
+from catena.data.readers.paired import Table, comma_parted, tabbed
+from catena.data.readers.sample import Sample
 from catena.errors import FormatError
 from catena.tasks.compose.settings import ComposeData
 
@@ -32,18 +36,58 @@ class Composition:
 
 def read(path: Path, data: ComposeData, with_text: bool = True) -> Iterator[Composition]:
     """The examples of a file. A blank line is an empty one, so that counts reconcile."""
-    format = data.format
+    format = data.format if data.format != "auto" else _format_of(path, data.encoding)
+    if format != "jsonl":
+        table = comma_parted(path, data.encoding) if format == "csv" else tabbed(path, data.encoding)
+        yield from _of_table(path, table, data, with_text)
+        return
     with open_text(path, data.encoding) as lines:
         for number, line in lines:
             place = Place(str(path), number)
-            if format == "auto" and line.strip():
-                format = "jsonl" if line.lstrip().startswith("{") else "tsv"
-            if not line.strip():
-                yield Composition("", (), "", place)
-            elif format == "jsonl":
-                yield _of_object(line, place, data, with_text)
-            elif number > 1 or not names_columns(line):
-                yield of_fields(line, place, with_text)
+            yield _of_object(line, place, data, with_text) if line.strip() else Composition("", (), "", place)
+
+
+def _format_of(path: Path, encoding: str | None) -> str:
+    with open_text(path, encoding) as lines:
+        first = next((line for _, line in lines if line.strip()), "")
+    if first.lstrip().startswith("{"):
+        return "jsonl"
+    return "csv" if Sample(path).is_named(".csv") and "\t" not in first else "tsv"
+
+
+def _of_table(path: Path, table: Table, data: ComposeData, with_text: bool) -> Iterator[Composition]:
+    """Rows whose columns the first one names; with tabs, it may as well be a row of goal, items and text."""
+    names: list[str] | None = None
+    may_be_named = True
+    for place, fields in records(path, table.delimiter, table.quoted, data.encoding):
+        if not any(field.strip() for field in fields):
+            yield Composition("", (), "", place)
+            continue
+        if may_be_named:
+            may_be_named, own = False, [field.strip() for field in fields]
+            if table.delimiter != "\t" or _names_all(own, data, with_text):
+                names = own
+                _check_named(names, data, with_text, place)
+                continue
+        if names is None:
+            yield of_fields(table.delimiter.join(fields), place, with_text)
+        elif len(fields) != len(names):
+            cure = "Every row must have a field for each, in quotes where it holds what parts them."
+            problem = f"has {len(fields)} fields, where the first row names {len(names)} columns"
+            raise bad_line(place.file, place.line, table.delimiter.join(fields), problem, cure)
+        else:
+            yield _of_things(dict(zip(names, fields, strict=True)), place, data, with_text)
+
+
+def _names_all(fields: list[str], data: ComposeData, with_text: bool) -> bool:
+    """Whether a first row names the columns, all that are needed."""
+    asked = (data.goal_column, GOAL_NAMES), (data.items_column, ITEM_NAMES), (data.text_column, TEXT_NAMES)
+    found = [find_name(fields, known) if own is None else own for own, known in asked]
+    return all(name in fields for name in found[: 2 + with_text])
+
+
+def _check_named(names: list[str], data: ComposeData, with_text: bool, place: Place) -> None:
+    _of_things(dict.fromkeys(names, ""), place, data, with_text)
 
 
 def of_line(line: str, data: ComposeData, number: int = 1) -> Composition:
@@ -89,11 +133,31 @@ def _of_object(line: str, place: Place, data: ComposeData, with_text: bool) -> C
     if not isinstance(thing, dict):
         cure = 'Every line must be an object such as {"title": "…", "ingredients": ["…"], "text": "…"}.'
         raise bad_line(place.file, place.line, line, f"is a JSON {type(thing).__name__}, not an object", cure)
-    goal = _value(thing, data.goal_column, GOAL_NAMES, "data.goal_column", place)
-    items = _value(thing, data.items_column, ITEM_NAMES, "data.items_column", place)
-    text = _value(thing, data.text_column, TEXT_NAMES, "data.text_column", place) if with_text else ""
-    listed = items if isinstance(items, list) else str(items).split(BETWEEN)
-    return Composition(_text(goal), _items([str(item) for item in listed]), _text(text), place)
+    return _of_things(thing, place, data, with_text)
+
+
+def _of_things(thing: dict[str, Any], place: Place, data: ComposeData, with_text: bool) -> Composition:
+    goal = _value(thing, data.goal_column, GOAL_NAMES, "goal_column", place)
+    items = _listed(_value(thing, data.items_column, ITEM_NAMES, "items_column", place))
+    text = _value(thing, data.text_column, TEXT_NAMES, "text_column", place) if with_text else ""
+    listed = (
+        items if isinstance(items, list) else [part for line in str(items).split("\n") for part in line.split(BETWEEN)]
+    )
+    return Composition(_text(goal), _items([str(item) for item in listed]), _text(_listed(text)), place)
+
+
+def _listed(value: Any) -> Any:
+    """A list that is written in a string, as tables hold it in JSON or in Python; else the value as it is."""
+    if not (isinstance(value, str) and value.lstrip().startswith("[")):
+        return value
+    for read_list in (json.loads, ast.literal_eval):
+        try:
+            found = read_list(value.strip())
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, list):
+            return found
+    return value
 
 
 def _value(thing: dict[str, Any], named: str | None, names: tuple[str, ...], option: str, place: Place) -> Any:
@@ -101,10 +165,14 @@ def _value(thing: dict[str, Any], named: str | None, names: tuple[str, ...], opt
     if key is None or key not in thing:
         there = ", ".join(map(repr, thing))
         what = f"no key {named!r}" if named is not None else f"none of the keys {', '.join(names)}"
-        raise FormatError(f"{place} has {what}, but {there}: name one as {option}")
+        flag = f"--data.{option.replace('_', '-')}"
+        raise FormatError(f"{place} has {what}, but {there}: name one as data.{option} ({flag})")
     return thing[key]
 
 
 def _text(value: Any) -> str:
-    """A text, or its paragraphs one after another."""
-    return " ".join(" ".join(map(str, value if isinstance(value, list) else [value])).split())
+    """A text, or its paragraphs one after another, each perhaps an object with a text of its own."""
+    parts = value if isinstance(value, list) else [value]
+    return " ".join(
+        " ".join(str(part.get("text", "")) if isinstance(part, dict) else str(part) for part in parts).split()
+    )

@@ -23,16 +23,19 @@ WHAT_NEXT = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN --file FILE")
 
 
 class ComposeData(DataSettings):
-    """Goals, agendas and texts: JSON lines, or lines of a goal, a tab, items with | between, a tab and the text."""
+    """Goals, agendas and texts: JSON lines, tables whose first row names the columns, or lines of a goal, a tab, items
+    with | between, a tab and the text."""
 
-    format: Literal["auto", "jsonl", "tsv"] = "auto"
-    """Format of the files; auto looks at the first line."""
+    format: Literal["auto", "jsonl", "tsv", "csv"] = "auto"
+    """Format of the files; auto looks at the name and the first line."""
     goal_column: str | None = None
-    """Key of the goal in JSON lines; goal, title, name or topic if not set."""
+    """Key or column of the goal; goal, title, name or topic if not set."""
     items_column: str | None = None
-    """Key of the items, a list; items, ingredients, agenda, points or keywords if not set."""
+    """Key or column of the items, a list or items with | between; items, ingredients, agenda, points or keywords if not
+    set."""
     text_column: str | None = None
-    """Key of the text, which may be a list of paragraphs; text, directions, instructions or steps if not set."""
+    """Key or column of the text, which may be a list of paragraphs; text, directions, instructions or steps if not
+    set."""
     item_words: Literal["telling", "all"] = "telling"
     """Which words of an item the model is given: those that texts mention it by, as the training texts tell (of "2 cups
     flour, sifted" it is flour), or all."""
