@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from catena.decoding.beam import beam
 from catena.decoding.check import check_stepper
 from catena.decoding.constrained import Constrained
+from catena.decoding.greedy import greedy
 from catena.decoding.machine import MachineAcceptor
 from catena.decoding.phrases import without_phrases
+from catena.decoding.sample import sample
 from catena.decoding.stepper import Stepper
 from catena.decoding.table import TableStepper
 from catena.errors import StepperError
@@ -53,6 +57,20 @@ def test_a_stepper_that_keeps_the_laws_passes() -> None:
     check_stepper(Own())
     check_stepper(Own(), n=1, t=0)
     check_stepper(TableStepper.of({(): [0.5, 0.5, 0], (0,): [0, 0, 1], (1,): [0, 0, 1]}, end=2))
+
+
+class Narrow(Own):
+    """It forgets an id."""
+
+    def log_probs(self, state: State) -> Tensor:
+        return super().log_probs(state)[:, 1:]
+
+
+def test_searches_refuse_log_probs_of_another_shape() -> None:
+    own, words = Narrow(), r"must have the shape \[n, v\] with v = 6, but it has \[2, 5\]: check_stepper"
+    for search in (greedy, partial(beam, width=2), partial(sample, generators=torch.Generator())):
+        with pytest.raises(StepperError, match=words):
+            search(own, own.start(2), max_length=3)
 
 
 def test_what_a_constraint_takes_away_may_be_missing() -> None:

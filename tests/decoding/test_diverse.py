@@ -57,6 +57,16 @@ def test_stopping_when_sure_changes_nothing() -> None:
         assert soon == late
 
 
+def test_no_hypothesis_is_given_up_before_its_row() -> None:
+    for seed in range(20):
+        table = random_table(3, 2, seed=seed)
+        single, whole = (
+            diverse_beam(table, table.start(1), 4, 2, 4, 1.0, n_best=2, stop=stop)
+            for stop in (when_sure, lambda progress: when_sure(progress).all(dim=1, keepdim=True))
+        )
+        assert single == whole, "what comes in its place may be likelier, where it is not what another group has chosen"
+
+
 def test_rows_do_not_depend_on_the_batch() -> None:
     table = random_table(5, 3, seed=2)
     state = table.extend(table.start(3), torch.tensor([[1, 2], [3, 0], [4, 4]]), torch.tensor([2, 1, 0]))

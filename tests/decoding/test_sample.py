@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from scipy.stats import chisquare
 from catena.decoding.filters import Filter, min_p, normalised, nucleus, temperature, top_k, typical
 from catena.decoding.hypothesis import Hypothesis
 from catena.decoding.repeats import NoRepeat
-from catena.decoding.sample import sample, stream
+from catena.decoding.sample import Draw, sample, stream
 from catena.decoding.table import TableStepper
 from catena.errors import ConfigError
 from tests.decoding.models import as_model, random_table
@@ -168,3 +170,9 @@ def test_generators_must_be_as_many_as_rows() -> None:
     table = random_table(3)
     with pytest.raises(ConfigError, match="one generator for each of 4 rows, but there are 2"):
         sample(table, table.start(2), [generator(), generator()], 3, n=2)
+
+
+@pytest.mark.parametrize(("given", "kind"), [(None, "NoneType"), (5, "int"), ([generator(), 5], "int")])
+def test_what_draws_must_be_a_generator(given: Any, kind: str) -> None:
+    with pytest.raises(ConfigError, match=f"there is one of type {kind}: make one by torch.Generator"):
+        Draw.__post_init__(SimpleNamespace(generators=given))  # type: ignore[arg-type]  # the tests' own checks aside

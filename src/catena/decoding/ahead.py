@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.decoding.stepper import Stepper
+from catena.decoding.stepper import Stepper, checked
 from catena.kernels.top import largest
 from catena.numerics import NEVER
 
@@ -50,7 +50,7 @@ def nearest(stepper: Stepper[Any], state: Any, may_end: bool, k: int) -> Nearest
 
 def everything(stepper: Stepper[Any], state: Any, may_end: bool) -> Float[Tensor, "n v"]:
     """The log-probabilities of all ids."""
-    log_probs = stepper.log_probs(state)
+    log_probs = checked(stepper.log_probs(state), stepper.v)
     return log_probs if may_end else without(log_probs, stepper.end)
 
 

@@ -33,6 +33,14 @@ class Draw:
     generators: Generators
     filters: Sequence[Filter] = ()
 
+    def __post_init__(self) -> None:
+        several = self.generators if isinstance(self.generators, Sequence) else [self.generators]
+        if wrong := [type(one).__name__ for one in several if not isinstance(one, torch.Generator)]:
+            raise ConfigError(
+                f"generators must be a torch.Generator, or one for each row, but there is one of type {wrong[0]}: make "
+                f"one by torch.Generator().manual_seed(0)"
+            )
+
     def __call__(self, log_probs: Float[Tensor, "n v"]) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
         q = apply(self.filters, log_probs)
         edges = q.double().exp().cumsum(dim=1)

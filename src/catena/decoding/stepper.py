@@ -15,11 +15,21 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.errors import ShapeError
+from catena.errors import ShapeError, StepperError
 from catena.kernels.top import largest
 
 State = TypeVar("State")
 """What a stepper remembers of the prefixes it has read, one row for each: a value that only the stepper opens."""
+
+
+def checked(log_probs: Tensor, v: int) -> Float[Tensor, "n v"]:
+    """The log-probabilities of a stepper, which may be anybody's, if they have the shape that searches rely on."""
+    if log_probs.ndim != 2 or log_probs.shape[1] != v:
+        raise StepperError(
+            f"log_probs must have the shape [n, v] with v = {v}, but it has {list(log_probs.shape)}: check_stepper of "
+            f"catena.decoding.check tells what else a stepper must keep to"
+        )
+    return log_probs
 
 
 class Stepper(ABC, Generic[State]):
@@ -51,7 +61,7 @@ class Stepper(ABC, Generic[State]):
     def likeliest(self, state: State, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
         """The ``k`` largest of ``log_probs`` in each row, in falling order, and their ids. Models that find them
         without the others have their own."""
-        return largest(self.log_probs(state), k)
+        return largest(checked(self.log_probs(state), self.v), k)
 
     @abstractmethod
     def advance(self, state: State, ids: Int[Tensor, " n"]) -> State:
