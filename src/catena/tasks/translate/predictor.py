@@ -15,15 +15,11 @@ import torch
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.corpus import CorpusBuilder
-from catena.data.files import open_text
 from catena.data.pairing import sources_of_lines
-from catena.data.readers.names import PairColumns
-from catena.data.readers.paired import Kind, has_columns, kind_of, read_kind
-from catena.data.readers.sample import Sample
 from catena.data.vocabulary import UNK, UNK_SYMBOL
 from catena.decoding.hypothesis import Hypothesis
 from catena.decoding.settings import GreedySettings, RankingSettings, SearchLimits
-from catena.errors import ConfigError, DataError, FormatError
+from catena.errors import ConfigError, DataError
 from catena.registry import did_you_mean
 from catena.seq2seq.build import build_encoder_decoder
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
@@ -31,18 +27,10 @@ from catena.tasks.looks import Looks, draw, sketch
 from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
 from catena.tasks.translate.among import Candidates
 from catena.tasks.translate.batches import log_probs_of
-from catena.tasks.translate.dataset import (
-    FORMATS,
-    Pairs,
-    Texts,
-    check_pairs,
-    has_pairs,
-    headers,
-    kind_of_pairs,
-    read_pairs,
-)
+from catena.tasks.translate.dataset import Pairs, Texts, headers
 from catena.tasks.translate.encoding import Coded, Encoding
 from catena.tasks.translate.exported import export_to
+from catena.tasks.translate.inputs import about_sources, data_for, pairs_in, sources_in
 from catena.tasks.translate.lexicon import candidates_of, load_candidates
 from catena.tasks.translate.picture import looks_of
 from catena.tasks.translate.scoring import (
@@ -53,7 +41,7 @@ from catena.tasks.translate.scoring import (
     report_of,
 )
 from catena.tasks.translate.search import Looked, Member, Searcher
-from catena.tasks.translate.settings import LIKELIHOODS, TRANSLATIONS, TranslateConfig, TranslateData
+from catena.tasks.translate.settings import LIKELIHOODS, TRANSLATIONS, TranslateConfig
 from catena.tasks.translate.translated import Translated, Translation, unknown_copied
 from catena.tasks.translate.wishes import Wishes, read_wishes
 from catena.tasks.written import guess_remark, score_cell
@@ -249,98 +237,20 @@ class TranslatePredictor(Predictor):
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[str]:
         """The sources of a file of pairs, or every line of a plain one; of tables and JSON lines their sources, beside
         targets or alone."""
-        data = self._data(path, reading)
-        known = ("text", *FORMATS)
-        if reading.format is not None and reading.format not in known:
-            raise FormatError(f"--input-format is {reading.format!r}, and a translator reads {', '.join(known)}")
-        if reading.format == "parallel":
-            yield from (pair.source for pair in read_pairs([(str(path), None)], data))
-        elif (kind := self._kind(path, reading)) != "lines":
-            yield from self._sources(path, kind, reading)
-        else:
-            with open_text(path, data.encoding) as lines:
-                yield from self.items_of_lines(line for _, line in lines)
-
-    def _kind(self, path: Path, reading: Reading) -> Kind:
-        """How a file of texts is written, as it is asked for or as it looks."""
-        data = self._data(path, reading)
-        if reading.format is not None:
-            return FORMATS.get(reading.format, "lines")
-        return kind_of(path, data.encoding, data.columns) if path.is_file() else "lines"  # a pipe can be read once
-
-    def _sources(self, path: Path, kind: Kind, reading: Reading) -> Iterator[str]:
-        data = self._data(path, reading)
-        columns, swap = data.columns, data.swap
-        if swap and columns.target is not None:
-            columns, swap = PairColumns(columns.target, columns.source), False
-        try:
-            _, pairs = read_kind(path, kind, columns, encoding=data.encoding, with_targets=False)
-            yield from (pair.target if swap and pair.target else pair.source for pair in pairs)
-        except FormatError as error:
-            if reading.format is not None or kind != "csv":
-                raise
-            said = str(error).removesuffix(".")
-            raise FormatError(f"{said}. Or is every line a text? --input-format text takes it so.") from None
+        return sources_in(path, reading, self.config.data)
 
     def about_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> list[str]:
         """That a file begins with the names of its columns, which are not translated."""
-        if not path.is_file():  # a pipe can be read once
-            return []
-        data = self._data(path, reading)
-        try:
-            kind = self._kind(path, reading)
-            if kind != "lines":
-                said, _ = read_kind(path, kind, data.columns, encoding=data.encoding, with_targets=False)
-                return [said] if said else []
-            if reading.format == "text" or not has_pairs(path, data.encoding):
-                return []
-            return headers([(str(path), None)], data.model_copy(update={"format": "parallel"}))
-        except FormatError:  # it is told when the texts are read
-            return []
+        return about_sources(path, reading, self.config.data)
 
     def items_of_lines(self, lines: Iterator[str]) -> Iterator[str]:
         """Each line is a source; of a line with a tab, what stands before it (behind it, if columns are swapped). A
         first line that names the columns is none."""
         return sources_of_lines(lines, self.config.data.swap)
 
-    def _data(self, path: Path, reading: Reading) -> TranslateData:
-        """How a file is read: as it is asked for, by its name, or as the training files were, whose columns need not be
-        there."""
-        given = {name: value for name in ("format", "encoding") if (value := getattr(reading, name))}
-        if reading.format is None and any(map(Sample(path).is_named, (".csv", ".tsv", ".jsonl"))):
-            given["format"] = "auto"
-        own = self.config.data.model_copy(update=given)
-        if reading.source_column is not None:
-            asked = {"source_column": reading.source_column, "target_column": reading.target_column}
-            return own.model_copy(update=asked)
-        kind = kind_of_pairs(path, own) if own.columns.named and path.is_file() else "lines"
-        if kind == "lines" or not has_columns(path, kind, own.columns, own.encoding):
-            return own.model_copy(update={"source_column": None, "target_column": None})
-        return own
-
     def pairs(self, path: Path, reading: Reading = AS_TRAINED) -> Texts:
         """The pairs of a file, or of two where ``reading`` names the targets; empty ones are left out."""
-        if (reading.source_column is None) != (reading.target_column is None):
-            raise DataError("--source-column and --target-column belong together: give both, or neither")
-        data = self._data(path, reading)
-        files = [(str(path), None if reading.target is None else str(reading.target))]
-        if reading.target is None:
-            check_pairs(path, data)
-        elif has_pairs(path, data.encoding):
-            raise DataError(
-                f"{path} has a tab on every line, so that it holds its targets already: leave --target "
-                f"{reading.target} out, or give a file of sources alone"
-            )
-        else:
-            data = data.model_copy(update={"swap": False})  # the files say themselves which is which
-        found = Texts([], [])
-        for pair in read_pairs(files, data):
-            if pair.source.strip() and pair.target.strip():
-                found.sources.append(pair.source)
-                found.targets.append(pair.target)
-        if not len(found):
-            raise DataError(f"{path} has no pairs to score")
-        return found
+        return pairs_in(path, reading, self.config.data)
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
@@ -359,7 +269,9 @@ class TranslatePredictor(Predictor):
         if cut := sum(bool(listed) and not listed[0].finished for listed in found):
             heading += f"; {cut:,} translation{'s' * (cut > 1)} cut at the greatest length"
         if reading.target is None:
-            heading += "".join(f"; {line}" for line in headers([(str(path), None)], self._data(path, reading)))
+            heading += "".join(
+                f"; {line}" for line in headers([(str(path), None)], data_for(path, reading, self.config.data))
+            )
         likelihood = likelihood_scores(float(sum(log_probs)), sum(tokens)) if len(self.members) == 1 else {}
         report = report_of(self.config.evaluation, names, texts.targets, given, likelihood, heading)
         return replace(report, lines=(*report.lines, missing)) if missing else report
