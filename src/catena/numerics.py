@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from catena.errors import ShapeError
+from catena.shapes import check_mask
 
 NEVER = -math.inf
 """The log of zero. Exact: an impossible thing scores NEVER, not a large negative number."""
@@ -59,10 +59,7 @@ def masked_softmax(
 ) -> Float[Tensor, "..."]:
     """Softmax over the places where ``mask`` is True; if none is, or all score -inf, every weight is 0."""
     if mask is not None:
-        if mask.dtype is not torch.bool:
-            raise ShapeError(
-                f"mask must be bool, True where a place counts, but its dtype is {mask.dtype}: call .bool() first"
-            )
+        check_mask(mask, "a place counts")
         scores = scores.masked_fill(~mask, NEVER)
     if scores.shape[dim] == 0:
         return scores

@@ -19,7 +19,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
@@ -51,3 +51,56 @@ def read_axes(name: str, shape: tuple[int, ...], axes: str, **known: int) -> dic
 def mask_from_lengths(lengths: Int[Tensor, "*batch"], t: int) -> Bool[Tensor, "*batch t"]:
     """``mask[..., i]`` is True where position ``i`` is real, that is, ``i < lengths[...]``."""
     return torch.arange(t, device=lengths.device) < lengths[..., None]
+
+
+# --- whether what is given can be used --------------------------------------------------------------------------------
+
+
+def can_look_at(x: Shaped[Tensor, "..."]) -> bool:
+    """Whether a check may read the numbers of a tensor: not of another device, in torch.compile or in torch.func."""
+    return x.device.type == "cpu" and can_branch()
+
+
+def can_branch() -> bool:
+    """Whether what is done next may depend on numbers of a tensor: not in torch.compile or in torch.func."""
+    if torch.compiler.is_compiling():
+        return False
+    return not torch._C._are_functorch_transforms_active() and torch._C._len_torch_dispatch_stack() == 0
+
+
+def check_tensor(name: str, x: object) -> None:
+    """Raise where a value is no tensor, such as a list or an array."""
+    if not isinstance(x, Tensor):
+        raise ShapeError(f"{name} must be a tensor, but it is of type {type(x).__name__}: call torch.as_tensor first")
+
+
+def check_mask(mask: Shaped[Tensor, "..."] | None, says: str = "a position is real") -> None:
+    """Raise where a mask is of numbers, which might say the opposite, or how much; ``says`` is what True does."""
+    if mask is not None and mask.dtype is not torch.bool:
+        raise ShapeError(f"mask must be bool, True where {says}, but its dtype is {mask.dtype}: call .bool() first")
+
+
+def whole_numbers(name: str, ids: Shaped[Tensor, "..."]) -> Int[Tensor, "..."]:
+    """Ids or counts as int64, of whatever integer type they are; raises for what is no tensor of whole numbers."""
+    check_tensor(name, ids)
+    if ids.is_floating_point() or ids.is_complex() or ids.dtype is torch.bool:
+        raise ShapeError(f"{name} must be whole numbers, but their dtype is {ids.dtype}: make them int64")
+    return ids.to(torch.int64)
+
+
+def checked_lengths(name: str, lengths: Int[Tensor, "*batch"] | None, most: int) -> Int[Tensor, "*batch"] | None:
+    """Lengths as int64, none of them below 0 or above ``most``: a kernel would read beyond the scores.
+
+    Where their numbers cannot be looked at (on another device, in torch.compile, in torch.func) they are clamped.
+    """
+    if lengths is None:
+        return None
+    lengths = whole_numbers(name, lengths)
+    if not can_look_at(lengths):
+        return lengths.clamp(0, most)
+    if lengths.numel():
+        least, largest = (int(x) for x in lengths.aminmax())
+        if least < 0 or largest > most:
+            wrong = least if least < 0 else largest
+            raise ShapeError(f"{name} must lie from 0 to {most}, the number of positions there are, but one is {wrong}")
+    return lengths

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.shapes import mask_from_lengths
+from catena.shapes import check_mask, mask_from_lengths
 
 
 def padding_mask(lengths: Int[Tensor, "*batch"], s: int) -> Bool[Tensor, "*batch 1 s"]:
@@ -30,10 +30,7 @@ def check_looks(mask: Shaped[Tensor, "..."], b: int, t: int, s: int) -> None:
 
     One of padding alone, ``b s``, would be broadcast over heads.
     """
-    if mask.dtype is not torch.bool:
-        raise ShapeError(
-            f"mask must be bool, True where a query may look, but its dtype is {mask.dtype}: call .bool() first"
-        )
+    check_mask(mask, "a query may look")
     shape = tuple(mask.shape)
     if len(shape) != 3 or any(size not in (1, whole) for size, whole in zip(shape, (b, t, s), strict=True)):
         raise ShapeError(

@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.shapes import mask_from_lengths, read_axes
-from catena.structure.checks import check_tensor, checked_lengths
+from catena.shapes import check_tensor, checked_lengths, mask_from_lengths, read_axes
 
 
 class Encoder(nn.Module, ABC):

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from catena.errors import DataError
 from catena.kernels.top import largest
 from catena.numerics import NEVER
-from catena.shapes import read_axes
-from catena.structure import checks
+from catena.shapes import read_axes, whole_numbers
 
 
 class OutputLayer(nn.Module, ABC):
@@ -145,7 +144,7 @@ def checked_targets(layer: OutputLayer, hidden: Tensor, targets: Tensor) -> Int[
     """
     read_axes("hidden", tuple(hidden.shape), "n d_in", d_in=layer.d_in)
     read_axes("targets", tuple(targets.shape), "n", n=len(hidden))
-    targets = checks.checked_ids("targets", targets)
+    targets = whole_numbers("targets", targets)
     if targets.device.type == "cpu" and len(targets):
         low, high = (int(x) for x in torch.aminmax(targets))
         if low < 0 or high >= layer.v:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER
+from catena.shapes import checked_lengths, whole_numbers
 from catena.structure.alignment_constraints import AlignmentConstraint
 from catena.structure.alignment_operations import (
     DELETE,
@@ -35,14 +36,7 @@ from catena.structure.alignment_operations import (
 )
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import (
-    check_floating,
-    check_tensors,
-    checked_ids,
-    checked_lengths,
-    checked_members,
-    fits_batch,
-)
+from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
@@ -214,7 +208,7 @@ class Alignment(SemiringProgram):
     def operation_parts(self, y: Int[Tensor, "*batch n"]) -> Operations:
         """Members as 0/1 tensors in the shape of :meth:`operation_marginals`."""
         steps, (s, t), dtype = (
-            steps_of(checked_ids("members", y)),
+            steps_of(whole_numbers("members", y)),
             self.substitutions.shape[-2:],
             self.substitutions.dtype,
         )
@@ -223,7 +217,7 @@ class Alignment(SemiringProgram):
 
     def pairs(self, y: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n 2"]:
         """Members as rows ``(source, target)`` of positions, -1 on the side of a gap; both -1 behind the last."""
-        y = checked_ids("members", y)
+        y = whole_numbers("members", y)
         steps = steps_of(y)
         source = torch.where((y == SUBSTITUTE) | (y == DELETE), steps.i, -1)
         target = torch.where((y == SUBSTITUTE) | (y == INSERT), steps.j, -1)

@@ -19,12 +19,12 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER
-from catena.shapes import mask_from_lengths
+from catena.shapes import checked_lengths, mask_from_lengths
 from catena.structure.alignment_constraints import hits
 from catena.structure.alignment_operations import behind_zero, look_up, skewed
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_lengths, checked_members, fits_batch
+from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers

@@ -30,7 +30,8 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER
-from catena.structure.checks import can_branch, can_look_at, check_count, check_generator
+from catena.shapes import can_branch, can_look_at
+from catena.structure.checks import check_count, check_generator
 from catena.structure.semirings import KBest, Log, Max, Sampling, Semiring
 from catena.structure.tensors import blanked, or_zero, or_zeros, over_rows, value_and_slopes
 

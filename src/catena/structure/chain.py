@@ -18,19 +18,10 @@ from torch import Tensor
 
 from catena.errors import DataError, ShapeError
 from catena.numerics import NEVER
-from catena.shapes import mask_from_lengths
+from catena.shapes import can_look_at, check_mask, checked_lengths, mask_from_lengths, whole_numbers
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import (
-    can_look_at,
-    check_floating,
-    check_mask,
-    check_tensors,
-    checked_ids,
-    checked_lengths,
-    checked_members,
-    fits_batch,
-)
+from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch
 from catena.structure.constraints import ChainConstraint, Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
@@ -117,7 +108,7 @@ class LinearChain(SemiringProgram):
             observations: the symbols; what stands beyond a length is not read.
             lengths: number of symbols of each sequence; all of them if omitted.
         """
-        observations = checked_ids("observations", observations)
+        observations = whole_numbers("observations", observations)
         if lengths is not None:
             observations = observations.masked_fill(~mask_from_lengths(lengths, observations.shape[-1]), 0)
         v = emissions.shape[-1]
@@ -158,7 +149,7 @@ class LinearChain(SemiringProgram):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def log_prob(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
-        y = checked_ids("tags", y)
+        y = whole_numbers("tags", y)
         if y.shape != self.emissions.shape[:-1] or not kernels_serve(*self.score_tensors()):
             return super().log_prob(y)
         from catena.kernels.chain_score import log_prob
@@ -167,7 +158,7 @@ class LinearChain(SemiringProgram):
         return found if len(self.batch_shape) == 1 else found.reshape(self.batch_shape)
 
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
-        y = checked_ids("tags", y)
+        y = whole_numbers("tags", y)
         if y.shape == self.emissions.shape[:-1] and kernels_serve(*self.score_tensors()):
             from catena.kernels.chain_score import score
 

@@ -20,17 +20,10 @@ from torch import Tensor
 from catena.errors import DataError, ShapeError
 from catena.kernels.ops import wants_gradient
 from catena.numerics import NEVER
-from catena.shapes import mask_from_lengths
+from catena.shapes import can_look_at, checked_lengths, mask_from_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import (
-    can_look_at,
-    check_floating,
-    check_tensors,
-    checked_lengths,
-    checked_members,
-    fits_batch,
-)
+from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Log, Semiring
 from catena.structure.tensors import uniform_numbers

@@ -24,10 +24,10 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER, log_sum_exp, masked_softmax
-from catena.shapes import mask_from_lengths
+from catena.shapes import check_mask, checked_lengths, mask_from_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import Structured, TopK
-from catena.structure.checks import check_floating, check_mask, check_tensors, checked_lengths, checked_members
+from catena.structure.checks import check_floating, check_tensors, checked_members
 from catena.structure.constraints import Impossible, both, check_possible, forbid
 
 T = TypeVar("T", bound="DependencyTree")

@@ -16,9 +16,10 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from catena.numerics import NEVER, log_sum_exp
+from catena.shapes import checked_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_lengths, checked_members
+from catena.structure.checks import check_floating, check_tensors, checked_members
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.parses import (
     check_grammar_shapes,

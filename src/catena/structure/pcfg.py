@@ -19,9 +19,10 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from catena.numerics import NEVER
+from catena.shapes import checked_lengths, whole_numbers
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_ids, checked_lengths, checked_members
+from catena.structure.checks import check_floating, check_tensors, checked_members
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.parses import (
     check_grammar_shapes,
@@ -158,7 +159,7 @@ class PCFG(SemiringProgram):
 
     def rule_counts(self, y: Int[Tensor, "*batch m 3"]) -> Float[Tensor, "*batch n s s"]:
         """How often each rule is used in a member, in the shape of :meth:`expected_rules`."""
-        y = checked_ids("members", y)
+        y = whole_numbers("members", y)
         nodes, (n, s) = nodes_of(y, self.words.shape[-2]), self.sizes
         left, right = nodes.label.gather(-1, nodes.left), nodes.label.gather(-1, nodes.right)
         there = nodes.inner & (nodes.label >= 0) & (nodes.label < n) & (torch.minimum(left, right) >= 0)

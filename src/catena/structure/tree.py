@@ -18,9 +18,10 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER
+from catena.shapes import checked_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_lengths, checked_members, fits_batch
+from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint

@@ -198,6 +198,8 @@ class TestDataset:
     def test_a_file_without_texts_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="there are no texts in train: read 1; used 0"):
             prepare(self.config(written(tmp_path / "a.tsv", "a\tb\t\n")))
+        with pytest.raises(DataError, match=r"Give more of them, or raise data\.max_length \(--data\.max-length\)"):
+            prepare(self.config(written(tmp_path / "b.tsv", "a\tb\tc d e f\n"), max_length=2))
         with pytest.raises(DataError, match="nothing to train on"):
             prepare(ComposeConfig())
 

@@ -46,6 +46,9 @@ def test_what_cannot_be_split_is_said(tmp_path: Path) -> None:
     path.write_text("a\tb\n", encoding="utf-8")
     with pytest.raises(DataError, match="1 exchange cannot be split"):
         prepare(config(path, "bm25"))
+    path.write_text("hello\n", encoding="utf-8")
+    with pytest.raises(DataError, match="there is nothing said in answer to anything: give two turns"):
+        prepare(config(path, "bm25"))
     path.write_text("a\tb\na\tc\n", encoding="utf-8")
     with pytest.raises(DataError, match="all contexts begin alike"):
         prepare(config(path, "bm25"))

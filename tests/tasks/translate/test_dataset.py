@@ -194,6 +194,12 @@ def test_csv_and_columns_with_tabs_give_the_same_pairs(files: Path) -> None:
         ("a\tb\nno tab\n", FormatError, r":2 has 1 tab-separated field, not 2"),
         ("\t\n\t\n", DataError, "there are no pairs in .*: give files with a text"),
         ("a b\tc d\n", DataError, "there are no pairs in dev"),
+        ("a b\tc d\n", DataError, r"Give more pairs, a dev file, or a larger data\.dev_share$"),
+        (
+            "w " * 300 + "\tx\n",
+            DataError,
+            r"in train: .*Give more pairs, or raise data\.max_length \(--data\.max-length\)",
+        ),
     ],
 )
 def test_files_that_are_no_pairs_are_answered(text: str, error: type[Exception], words: str, tmp_path: Path) -> None:

@@ -83,9 +83,11 @@ def prepare(config: ComposeConfig, encoding: ComposeEncoding | None = None) -> D
         if path is not None:
             parts[name] = kept([path], lambda example: None if example.text else "without a text")
     counts = tally.counts(used=sum(map(len, parts.values())))
-    for name, cure in (("train", ""), ("dev", ", a dev file, or a larger data.dev_share")):
+    told = counts.sentence("")
+    longer = ", or raise data.max_length (--data.max-length)" if "max_length" in told else ""
+    for name, cure in (("train", longer), ("dev", f", a dev file, or a larger data.dev_share{longer}")):
         if not parts[name]:
-            raise DataError(f"there are no texts in {name}: {counts.sentence('')}. Give more of them{cure}")
+            raise DataError(f"there are no texts in {name}: {told}. Give more of them{cure}")
     encoding = encoding or _learnt(config, tokeniser, parts["train"])
     dataset = Dataset(encoding, _counts(encoding, parts["train"]), parts, tally)
     dataset.lines = [counts.sentence(), *(_line(name, parts[name]) for name in PARTS if parts[name])]

@@ -108,7 +108,9 @@ def of_fields(line: str, place: Place, with_text: bool) -> Composition:
     if len(fields) != 3:
         what = "goal<TAB>item | item<TAB>text" if with_text else "goal<TAB>item | item"
         cure = f"Every line must be {what}, or an object of JSON."
-        raise bad_line(place.file, place.line, line, f"has {len(fields)} tab-separated fields", cure)
+        raise bad_line(
+            place.file, place.line, line, f"has {len(fields)} tab-separated field{'s' * (len(fields) != 1)}", cure
+        )
     return Composition(fields[0].strip(), _items(fields[1].split(BETWEEN)), fields[2].strip(), place)
 
 

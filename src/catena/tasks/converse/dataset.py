@@ -96,7 +96,9 @@ def prepare(config: ConverseConfig) -> Dataset:
 def hold_out(found: Sequence[Exchange], data: ConverseData) -> tuple[list[Exchange], list[Exchange]]:
     """Train and dev: by a hash of the first turn, or the last contexts. At least one on each side, if there are two."""
     if len(found) < 2:
-        raise DataError(f"{len(found)} exchange cannot be split into train and dev: give a dev file with --dev")
+        if not found:
+            raise DataError("there is nothing said in answer to anything: give two turns or more of each dialogue")
+        raise DataError("1 exchange cannot be split into train and dev: give a dev file with --dev")
     if data.split == "end":
         n = min(max(1, round(len(found) * data.dev_share)), len(found) - 1)
         return list(found[:-n]), list(found[-n:])

@@ -225,9 +225,11 @@ def prepare(config: TranslateConfig, encoding: Encoding | None = None) -> Datase
     corpus, names = gatherer.builder.finish(), gatherer.builder.tokens
     rows = {name: np.array(found, np.int64) for name, found in gatherer.rows.items()}
     counts = gatherer.tally.counts(used=sum(map(len, rows.values())))
-    for name, cure in (("train", ""), ("dev", ", a dev file, or a larger data.dev_share")):
+    told = counts.sentence("")
+    longer = ", or raise data.max_length (--data.max-length)" if "max_length" in told else ""
+    for name, cure in (("train", longer), ("dev", f", a dev file, or a larger data.dev_share{longer}")):
         if not len(rows[name]):
-            raise DataError(f"there are no pairs in {name}: {counts.sentence('')}. Give more pairs{cure}")
+            raise DataError(f"there are no pairs in {name}: {told}. Give more pairs{cure}")
     if encoding is None:
         encoding = _learn_vocabularies(config, corpus, names, rows["train"], *tokenisers)
     pairs = Pairs(corpus, names, encoding)
