@@ -86,7 +86,7 @@ class TestReading:
             ('{"title": "Tea", "text": "Boil."}\n', r"a\.x:1 has none of the keys items, .*data\.items_column"),
             ('{"title": "Tea"\n', r"a\.x:1 .*is not JSON"),
             ("title\titems\ttext\tid\nTea\twater\tBoil.\n", r"a\.x:2 .*has 3 fields, .*names 4 columns"),
-            ('{"title": "a", "items": [], "text": "b"}\n[1]\n', r"a\.x:2 .*is a JSON list, not an object"),
+            ('{"title": "a", "items": [], "text": "b"}\n[1]\n', r"a\.x:2 .*is no JSON object"),
         ],
     )
     def test_what_is_wrong_is_said_with_its_place(self, tmp_path: Path, text: str, said: str) -> None:

@@ -99,10 +99,10 @@ class ComposePredictor(Predictor):
         return self.encoding.naming.mentioned(self.encoding.items(item), words_of(text, self.encoding.tokeniser))
 
     def predict_stream(self, items: Iterable[Composition], asking: Asking = BEST) -> Iterator[Composed]:
-        waiting, read = iter(items), 0
+        waiting, done = iter(items), 0
         while block := list(islice(waiting, BLOCK)):
-            yield from self.predict(block, asking.after(read))
-            read += len(block)
+            yield from self.predict(block, asking.after(done))
+            done += len(block)
 
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Composition]:
         return read(path, self._data(reading), with_text=False)

@@ -14,6 +14,7 @@ from catena.data.files import bad_line, open_text
 from catena.data.readers.delimited import records
 from catena.data.readers.names import COMPOSED_NAMES as TEXT_NAMES
 from catena.data.readers.names import GOAL_NAMES, ITEM_NAMES, find_name
+from catena.data.readers.objects import object_of
 from catena.data.readers.paired import Table, comma_parted, tabbed
 from catena.data.readers.sample import Sample
 from catena.errors import FormatError
@@ -44,7 +45,11 @@ def read(path: Path, data: ComposeData, with_text: bool = True) -> Iterator[Comp
     with open_text(path, data.encoding) as lines:
         for number, line in lines:
             place = Place(str(path), number)
-            yield _of_object(line, place, data, with_text) if line.strip() else Composition("", (), "", place)
+            yield (
+                _of_things(object_of(line, place), place, data, with_text)
+                if line.strip()
+                else Composition("", (), "", place)
+            )
 
 
 def _format_of(path: Path, encoding: str | None) -> str:
@@ -96,7 +101,7 @@ def of_line(line: str, data: ComposeData, number: int = 1) -> Composition:
     if not line.strip():
         return Composition("", (), "", place)
     if line.lstrip().startswith("{"):
-        return _of_object(line, place, data, False)
+        return _of_things(object_of(line, place), place, data, False)
     return of_fields(line, place, False)
 
 
@@ -124,18 +129,6 @@ def names_columns(line: str) -> bool:
     return len(fields) in (2, 3) and all(
         field in names for field, names in zip(fields, (GOAL_NAMES, ITEM_NAMES, TEXT_NAMES), strict=False)
     )
-
-
-def _of_object(line: str, place: Place, data: ComposeData, with_text: bool) -> Composition:
-    try:
-        thing = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        cure = "Every line must be one whole object of JSON."
-        raise bad_line(place.file, place.line, line, f"is not JSON ({error})", cure) from None
-    if not isinstance(thing, dict):
-        cure = 'Every line must be an object such as {"title": "…", "ingredients": ["…"], "text": "…"}.'
-        raise bad_line(place.file, place.line, line, f"is a JSON {type(thing).__name__}, not an object", cure)
-    return _of_things(thing, place, data, with_text)
 
 
 def _of_things(thing: dict[str, Any], place: Place, data: ComposeData, with_text: bool) -> Composition:

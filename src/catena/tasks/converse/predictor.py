@@ -87,10 +87,10 @@ class ConversePredictor(Predictor):
         return Exchange(turns[-w:], (), ASKED, own[-w:])
 
     def predict_stream(self, items: Iterable[Any], asking: Asking = BEST) -> Iterator[Reply]:
-        waiting, read = iter(items), 0
+        waiting, done = iter(items), 0
         while block := list(islice(waiting, BLOCK)):
-            yield from self.predict(block, asking.after(read))
-            read += len(block)
+            yield from self.predict(block, asking.after(done))
+            done += len(block)
 
     def read_inputs(self, path: Path, reading: Reading = AS_TRAINED) -> Iterator[Any]:
         """The contexts of a file of conversations whose format is named or plain to see, or every line of another."""
