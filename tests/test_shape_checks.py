@@ -72,7 +72,7 @@ def test_items_are_checked_wherever_they_are(more: int) -> None:
     with refused:
         first([1] * (3 + more))
     with refused:
-        first(("a", 1, "c"))
+        first((1, 1, 1))  # all of them: beartype looks at items by chance
     with refused:
         first({"a": "b"})
     with refused:
