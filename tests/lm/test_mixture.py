@@ -113,6 +113,20 @@ def test_a_cache_of_a_whole_text_is_that_of_its_steps(words, size, decay):
         model.text_log_probs(torch.tensor([10_000]))
 
 
+def test_an_old_word_of_a_cache_that_forgets_fast_is_unlikely_and_not_impossible():
+    model = CacheModel(models()[0].vocabulary, size=62, decay=0.5)
+    ids = torch.tensor([3, *[4] * 60, 3, *[4] * 70, 3])
+    found = model.text_log_probs(ids)
+    assert found[61].item() == pytest.approx(-61 * math.log(2), abs=1e-3)
+    assert found[-1] == -math.inf, "it has left the cache"
+
+
+@pytest.mark.parametrize("decay", [0.99, 0.9, 0.7, 0.3])
+def test_a_word_that_has_left_a_cache_is_impossible_however_weights_are_rounded(decay):
+    ids = torch.tensor([*[3, 4, 3] * 5, *[4] * 20, 3])
+    assert CacheModel(models()[0].vocabulary, size=20, decay=decay).text_log_probs(ids)[-1] == -math.inf
+
+
 def test_a_cache_helps_where_words_come_again():
     trigram = models()[0]
     cache = CacheModel(trigram.vocabulary, size=20)

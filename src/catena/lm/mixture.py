@@ -168,19 +168,31 @@ class CacheModel(LanguageModel[Tensor]):
         if ids.numel() and not (int(ids.min()) >= 0 and int(ids.max()) < self.v):
             raise ShapeError(f"ids must be 0 to {self.v - 1}, but there are {int(ids.min())} to {int(ids.max())}")
         listed = ids.tolist()
-        counts: dict[int, tuple[float, int]] = {}  # the weight of a word when it was last changed, and when that was
+        known: dict[int, _Remembered] = {}
         found, total, oldest = [], 0.0, self.decay**self.size
         for t, word in enumerate(listed):
-            weight, since = counts.get(word, (0.0, t))
-            p = weight * self.decay ** (t - since) / total if t else float(self._even[word])
-            found.append(math.log(p) if p > 1e-12 else -math.inf)
-            self._change(counts, word, t + 1, 1.0)
+            weight = known[word].weight_at(t, self.decay) if word in known else 0.0
+            p = weight / total if t else float(self._even[word])
+            found.append(math.log(p) if p > 0 else -math.inf)
+            known.setdefault(word, _Remembered()).change(t + 1, self.decay, 1.0, 1)
             total = total * self.decay + 1.0
             if t >= self.size:
-                self._change(counts, listed[t - self.size], t + 1, -oldest)
+                known[listed[t - self.size]].change(t + 1, self.decay, -oldest, -1)
                 total -= oldest
         return torch.tensor(found)
 
-    def _change(self, counts: dict[int, tuple[float, int]], word: int, t: int, by: float) -> None:
-        weight, since = counts.get(word, (0.0, t))
-        counts[word] = (weight * self.decay ** (t - since) + by, t)
+
+@dataclass
+class _Remembered:
+    """What a cache holds of one word: its weight when that was last changed, when that was, and how often it stands in
+    the cache. A difference of weights is rounded, and does not tell a word that has left from one that is old."""
+
+    weight: float = 0.0
+    since: int = 0
+    times: int = 0
+
+    def weight_at(self, t: int, decay: float) -> float:
+        return self.weight * decay ** (t - self.since) if self.times else 0.0
+
+    def change(self, t: int, decay: float, by: float, times: int) -> None:
+        self.weight, self.since, self.times = self.weight_at(t, decay) + by, t, self.times + times

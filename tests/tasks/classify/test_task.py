@@ -160,6 +160,21 @@ def test_the_sparsity_penalty_is_the_mean_size_of_the_text_vector() -> None:
     assert penalised.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-6)
 
 
+def test_the_sparsity_penalty_of_a_bag_is_that_of_each_member_on_its_own_sample() -> None:
+    bag = {"bagging": {"members": 3}}
+    plain = task_of(config("cnn", bag), TEXTS, LABELS)
+    penalised = task_of(config("cnn", {**bag, "loss": {"sparsity": 0.5}}), TEXTS, LABELS)
+    plain.model.eval()
+    penalised.model.eval()
+    batch = plain.epoch(1).batch(0)
+    hidden = plain.model(batch).hidden
+    assert hidden is not None
+    assert plain._bootstrap is not None
+    each = [(plain._bootstrap[m, batch.examples] * hidden[m].abs().sum(1)).mean() for m in range(3)]
+    wanted = plain.loss(batch).total + 0.5 * sum(each)
+    assert penalised.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-5)
+
+
 def test_members_of_a_bag_learn_from_their_own_samples() -> None:
     task = task_of(config("loglinear", {"bagging": {"members": 3}}), TEXTS, LABELS)
     counts = task._bootstrap

@@ -141,21 +141,31 @@ def test_carrying_the_state_is_what_the_loss_sees(text: Path) -> None:
     assert again == task.loss(first).total.item(), "an epoch begins anew"
 
 
-def test_penalties_are_added_to_the_loss(text: Path) -> None:
+@pytest.mark.parametrize("order", ["contiguous", "sentences"])
+def test_penalties_are_added_to_the_loss(text: Path, order: str) -> None:
     totals = {}
     for name, objective in {"none": {}, "activation": {"activation": 2.0}, "slowness": {"slowness": 3.0}}.items():
         drops = {"dropout_input": 0.0, "dropout_output": 0.0, "encoder": {"d": 12, "dropout": 0.0}}
-        made = config(text, model=drops, objective=objective)
+        made = config(text, model=drops, objective=objective, batches={"order": order, "bucket": 0})
         randomness = Randomness(0)
         data = prepare(made, randomness)
         task = LmApplication().task(made, data, torch.device("cpu"), randomness)
         batch = task.epoch(1).batch(0)
         totals[name] = task.loss(batch).total.item()
-        read = task.model.read(batch.ids)
-    activation = 2.0 * read.raw.square().mean().item()
-    slowness = 3.0 * (read.raw[:, 1:] - read.raw[:, :-1]).square().mean().item()
+    width = batch.ids.shape[1]
+    lengths = [width] * len(batch.ids) if batch.lengths is None else batch.lengths.tolist()
+    assert (len(set(lengths)) > 1) == (order == "sentences"), "padding must be there to be left out"
+    rows = [task.model.read(ids[None, :n]).raw[0] for ids, n in zip(batch.ids, lengths, strict=True)]
+    activation = 2.0 * torch.cat(rows).square().mean().item()
+    slowness = 3.0 * torch.cat([row[1:] - row[:-1] for row in rows]).square().mean().item()
     assert totals["activation"] - totals["none"] == pytest.approx(activation, rel=1e-3)
     assert totals["slowness"] - totals["none"] == pytest.approx(slowness, rel=1e-3)
+
+
+@pytest.mark.parametrize("penalty", ["activation", "slowness"])
+def test_a_penalty_that_hidden_words_do_not_have_is_refused(text: Path, penalty: str) -> None:
+    with pytest.raises(ValueError, match=f"objective.{penalty} is for objective.kind = 'next', and it is 'masked'"):
+        config(text, "gru", objective={"kind": "masked", penalty: 1.0}, batches={"order": "sentences"})
 
 
 @pytest.mark.parametrize(("kind", "order"), [("gru", "sentences"), ("transformer", "windows")])

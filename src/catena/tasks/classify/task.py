@@ -89,12 +89,11 @@ class ClassifyTask(TestedTask):
             losses = self._loss.single(logits, labels.expand(logits.shape[:-1]), settings.label_smoothing)
             if self._class_weights is not None:
                 losses = losses * self._class_weights[labels]
+        if settings.sparsity and scores.hidden is not None:
+            losses = losses + settings.sparsity * scores.hidden.abs().sum(-1)
         if self._bootstrap is not None:
             losses = losses * self._bootstrap[:, batch.examples]
-        mean = losses.mean(-1).sum()  # members of a bag do not share parameters, so their losses are added
-        if settings.sparsity and scores.hidden is not None:
-            mean = mean + settings.sparsity * scores.hidden.abs().sum(-1).mean()
-        return mean
+        return losses.mean(-1).sum()  # members of a bag do not share parameters, so their losses are added
 
     def _adversarial_loss(self, model: VectorClassifier, batch: TextBatch) -> Float[Tensor, ""]:
         """(1 - α) J(x) + α J(x + ε sign ∇ₓJ): Goodfellow et al. 2015, equation 3 and section 6."""

@@ -293,6 +293,9 @@ class LmConfig(Config):
             )
         elif masked and self.order == "contiguous":
             yield "objective.kind = 'masked' reads pieces whole: set batches.order to 'windows' or 'sentences'"
+        for name in ("activation", "slowness"):
+            if masked and getattr(self.objective, name):
+                yield f"objective.{name} is for objective.kind = 'next', and it is 'masked': leave {name} out"
         if isinstance(self.model, TransformerModel):
             encoder = self.model.encoder
             if encoder.causal == masked:

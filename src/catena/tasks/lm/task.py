@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from catena.checkpoint import CONFIG
@@ -18,6 +18,7 @@ from catena.config import to_toml
 from catena.lm.neural import NeuralLanguageModel, Read
 from catena.lm.neural_masked import MaskedLanguageModel
 from catena.randomness import Randomness
+from catena.shapes import mask_from_lengths
 from catena.tasks.lm.batches import ContiguousEpoch, LmBatch, SentenceEpoch, WindowEpoch, as_stream
 from catena.tasks.lm.dataset import Dataset, Part
 from catena.tasks.lm.scoring import Judged, judge
@@ -111,11 +112,12 @@ class NextTokenTask(LmTask):
         read = model.read(batch.ids, batch.lengths, state)
         if self.config.carries:
             self._carried = model.encoder.detach(read.state)
-        hidden, targets = read.hidden.flatten(0, 1), batch.targets.flatten()
-        if batch.lengths is not None:
-            real = (torch.arange(batch.ids.shape[1], device=self.device) < batch.lengths[:, None]).flatten()
-            hidden, targets = hidden[real], targets[real]
-        total = model.output.loss(hidden, targets) + penalty(read, self.config.objective)
+        if batch.lengths is None:
+            real, hidden, targets = None, read.hidden.flatten(0, 1), batch.targets.flatten()
+        else:
+            real = mask_from_lengths(batch.lengths, batch.ids.shape[1])
+            hidden, targets = read.hidden[real], batch.targets[real]
+        total = model.output.loss(hidden, targets) + penalty(read, self.config.objective, real)
         return LossOutput(total, batch.tokens, batch.tokens)
 
     # --- the carried state in checkpoints -----------------------------------------------------------------------------
@@ -207,13 +209,16 @@ class MaskedTask(LmTask):
         return {"perplexity": math.exp(min(mean, 700.0)), "nats_per_token": mean}
 
 
-def penalty(read: Read, settings: ObjectiveSettings) -> Tensor | float:
-    """What keeps activations small and slow (Merity et al. 2017, equations 1 and 2)."""
+def penalty(read: Read, settings: ObjectiveSettings, real: Bool[Tensor, "b t"] | None) -> Tensor | float:
+    """What keeps activations small and slow (Merity et al. 2017, equations 1 and 2), a mean over ``real`` positions."""
     total: Tensor | float = 0.0
     if settings.activation:
-        total = total + settings.activation * read.dropped.float().square().mean()
+        sizes = read.dropped if real is None else read.dropped[real]
+        total = total + settings.activation * sizes.float().square().mean()
     if settings.slowness and read.raw.shape[1] > 1:
-        total = total + settings.slowness * (read.raw[:, 1:] - read.raw[:, :-1]).float().square().mean()
+        changes = read.raw[:, 1:] - read.raw[:, :-1]
+        changes = changes if real is None else changes[real[:, 1:]]
+        total = total + settings.slowness * changes.float().square().mean()
     return total
 
 
