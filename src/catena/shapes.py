@@ -88,8 +88,10 @@ def whole_numbers(name: str, ids: Shaped[Tensor, "..."]) -> Int[Tensor, "..."]:
     return ids.to(torch.int64)
 
 
-def checked_lengths(name: str, lengths: Int[Tensor, "*batch"] | None, most: int) -> Int[Tensor, "*batch"] | None:
-    """Lengths as int64, none of them below 0 or above ``most``: a kernel would read beyond the scores.
+def checked_lengths(
+    name: str, lengths: Int[Tensor, "*batch"] | None, most: int, least: int = 0
+) -> Int[Tensor, "*batch"] | None:
+    """Lengths as int64, none of them below ``least`` or above ``most``: a kernel would read beyond the scores.
 
     Where their numbers cannot be looked at (on another device, in torch.compile, in torch.func) they are clamped.
     """
@@ -97,10 +99,12 @@ def checked_lengths(name: str, lengths: Int[Tensor, "*batch"] | None, most: int)
         return None
     lengths = whole_numbers(name, lengths)
     if not can_look_at(lengths):
-        return lengths.clamp(0, most)
+        return lengths.clamp(least, most)
     if lengths.numel():
-        least, largest = (int(x) for x in lengths.aminmax())
-        if least < 0 or largest > most:
-            wrong = least if least < 0 else largest
-            raise ShapeError(f"{name} must lie from 0 to {most}, the number of positions there are, but one is {wrong}")
+        smallest, largest = (int(x) for x in lengths.aminmax())
+        if smallest < least or largest > most:
+            wrong = smallest if smallest < least else largest
+            raise ShapeError(
+                f"{name} must lie from {least} to {most}, the number of positions there are, but one is {wrong}"
+            )
     return lengths

@@ -145,6 +145,15 @@ class EncoderDecoderLaws(StepperLaws):
         with pytest.raises(ShapeError, match=r"start\(2\) must have one row for each source, and there are 5"):
             stepper.start(2)
 
+    @pytest.mark.parametrize("ask", ["loss", "token_log_probs", "attention"])
+    def test_targets_that_do_not_fit_their_sources_are_refused(self, model: EncoderDecoder, ask: str) -> None:
+        source, (targets, lengths) = self.source(self.sources), padded(self.targets)
+        asked = getattr(model, ask)
+        with pytest.raises(ShapeError, match="targets has size 1 on axis 'b' of 'b t', where 5 is needed"):
+            asked(source, targets[:1], lengths[:1])
+        with pytest.raises(ShapeError, match=r"the lengths of targets must lie from 0 to 5, .* but one is 6"):
+            asked(source, targets, lengths + 1)
+
     def test_weights_that_are_saved_and_loaded_are_the_same_model(self, make_model: Maker) -> None:
         first, second = make_model(), make_model()
         with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -59,6 +60,17 @@ class TestCopyNetWithATransformerAndAGru(CopyLaws):
     def make_model(self) -> Maker:
         encoder = TransformerSettings(d=4, n_heads=2, n_layers=1, d_feed=4, dropout=0.0)
         return lambda: network(encoder=encoder, cell="gru", attention="bilinear", selective=False)
+
+
+@pytest.mark.parametrize("wrong", [-1, 10])
+def test_ids_beyond_the_vocabulary_and_the_new_words_are_refused(wrong: int) -> None:
+    model, source, (targets, lengths) = network(), source_of([[4, 6], [7]]), padded([[4, 9, 3], [3]])
+    copies = torch.tensor([[4, 8], [9, wrong]])  # what fills up is not read
+    model.token_log_probs(replace(source, copies=copies), targets, lengths)
+    with pytest.raises(DataError, match=f"targets must be ids from 0 to 9, the 8 .* and 2 new .*, but one is {wrong}"):
+        model.loss(source, torch.full_like(targets, wrong), lengths)
+    with pytest.raises(DataError, match=f"the copies of a source must be ids from 0 to 9, .* but one is {wrong}"):
+        model.stepper(replace(source, copies=copies.flip(1)))
 
 
 # --- a reference ------------------------------------------------------------------------------------------------------

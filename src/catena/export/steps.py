@@ -178,7 +178,8 @@ class RecurrentSteps(StepModule):
 
     def forward(self, ids: Tensor, position: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
         made, lengths, *rest = states
-        memory = Memory(made, lengths, Source(lengths[:, None], lengths))
+        nothing = Source(lengths[:, None], torch.ones_like(lengths))  # its ids are not read
+        memory = Memory(made, lengths, nothing)
         parts = rest[self.fed :]
         layers = tuple(tuple(parts[i : i + self.each]) for i in range(0, len(parts), self.each))
         before = DecoderState(layers, rest[0] if self.fed else None, position.expand(ids.shape[0]))

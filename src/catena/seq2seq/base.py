@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from catena.decoding.stepper import Stepper
 from catena.outputs.base import OutputLayer
-from catena.shapes import mask_from_lengths, read_axes
+from catena.shapes import checked_lengths, mask_from_lengths, read_axes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -27,7 +27,7 @@ class Source:
 
     Args:
         ids: of the source vocabulary.
-        lengths: how many of them are real, at least 1.
+        lengths: how many of them are real, at least 1: there must be a place to look at.
         copies: for models that copy, the id of each token in the target vocabulary; one that it lacks has an id of
             its own from ``v`` on, counted anew in each source. None where nothing is copied.
         n_new: how many such ids beyond ``v`` the batch has room for.
@@ -41,6 +41,7 @@ class Source:
     def __post_init__(self) -> None:
         b = read_axes("the ids of a source", tuple(self.ids.shape), "b s")["b"]
         read_axes("the lengths of a source", tuple(self.lengths.shape), "b", b=b)
+        checked_lengths("the lengths of a source", self.lengths, self.ids.shape[1], least=1)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -76,6 +77,17 @@ class Memory:
         """The memory of the given rows, in their order; rows may be repeated and left out."""
         more = tuple(x[rows] for x in self.more)
         return Memory(self.states[rows], self.lengths[rows], self.source.select(rows), more)
+
+
+def real_targets(n: int, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Bool[Tensor, "b t"]:
+    """True where the targets of ``n`` sources are real; raises where there are not as many, or a length is beyond them.
+
+    On a GPU lengths are taken as they are: asking there would make every step wait for the device.
+    """
+    t = read_axes("targets", tuple(targets.shape), "b t", b=n)["t"]
+    read_axes("the lengths of targets", tuple(lengths.shape), "b", b=n)
+    checked_lengths("the lengths of targets", lengths, t)
+    return mask_from_lengths(lengths, t)
 
 
 class EncoderDecoder(nn.Module, ABC):
@@ -151,13 +163,13 @@ class VectorDecoder(EncoderDecoder):
         """The vectors that predict what comes after each of ``before``, which starts with ``begin``."""
 
     def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
-        real = mask_from_lengths(lengths, targets.shape[1])
+        real = real_targets(len(source), targets, lengths)
         return self.output.loss(self.hidden(self.encode(source), self.shifted(targets))[real], targets[real])
 
     def token_log_probs(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> Float[Tensor, "b t"]:
-        real = mask_from_lengths(lengths, targets.shape[1])
+        real = real_targets(len(source), targets, lengths)
         hidden = self.hidden(self.encode(source), self.shifted(targets))
         found = self.output.log_prob(hidden[real], targets[real])
         return found.new_zeros(targets.shape).masked_scatter(real, found)  # in half precision finer than the vectors

@@ -43,7 +43,7 @@ from catena.encoders.dropout import Dropout
 from catena.errors import ConfigError
 from catena.numerics import NEVER, between
 from catena.outputs.build import build_output
-from catena.seq2seq.base import Memory, Source, VectorDecoder
+from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
 from catena.seq2seq.checklist_mixture import all_log_probs, target_log_probs, word_shares
 from catena.seq2seq.checklist_reader import LEAST, Reader, Words, log_sums
 from catena.seq2seq.checklist_settings import ChecklistSettings
@@ -214,9 +214,9 @@ class ChecklistModel(VectorDecoder):
         return self.mixed(said, checked, Agenda(*memory.more).items)
 
     def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
+        real = real_targets(len(source), targets, lengths)
         memory = self.encode(source)
         said, checked = self.unrolled(memory, self.shifted(targets))
-        real = mask_from_lengths(lengths, targets.shape[1])
         if self.settings.mixture == "vectors":
             hidden = self.mixed(said, checked, Agenda(*memory.more).items)
             loss = self.output.loss(hidden[real], targets[real])
@@ -233,9 +233,10 @@ class ChecklistModel(VectorDecoder):
     ) -> Float[Tensor, "b t"]:
         if self.settings.mixture == "vectors":
             return super().token_log_probs(source, targets, lengths)
+        real = real_targets(len(source), targets, lengths)
         memory = self.encode(source)
         said, checked = self.unrolled(memory, self.shifted(targets))
-        return self._shared_log_probs(memory, said, checked, targets, mask_from_lengths(lengths, targets.shape[1]))
+        return self._shared_log_probs(memory, said, checked, targets, real)
 
     def _shared_log_probs(
         self,
@@ -298,9 +299,9 @@ class ChecklistModel(VectorDecoder):
     ) -> list[Float[Tensor, "b h t s"]]:
         """How much the switch and the weights of items, new and used, give to each token of an item; the rest is the
         language model's."""
+        real = real_targets(len(source), targets, lengths)
         found = self.checked(source, targets)
-        real = mask_from_lengths(lengths, targets.shape[1])[:, :, None]
-        return [(found.share @ self.spread(source, found.new.dtype) * real)[:, None]]
+        return [(found.share @ self.spread(source, found.new.dtype) * real[..., None])[:, None]]
 
     def spread(self, source: Source, dtype: torch.dtype) -> Float[Tensor, "b n s"]:
         """The weight of an item goes to its tokens in equal parts."""

@@ -30,7 +30,7 @@ from catena.embeddings.table import EmbeddingTable
 from catena.encoders.tails import Tails, read_on
 from catena.numerics import masked_softmax
 from catena.outputs.base import OutputLayer
-from catena.seq2seq.base import Memory, Source, VectorDecoder
+from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
 from catena.seq2seq.convolutional_settings import ConvolutionalSettings
 from catena.seq2seq.convolutional_stepper import ConvolutionalStepper
 from catena.seq2seq.grouped import Projected
@@ -175,8 +175,8 @@ class Convolutional(VectorDecoder):
     def attention(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b h t s"]]:
+        real = real_targets(len(source), targets, lengths)
         found = self._written(self.encode(source), self.shifted(targets)).weights
-        real = mask_from_lengths(lengths, targets.shape[1])
         return [weights.masked_fill(~real[..., None], 0.0)[:, None] for weights in found]
 
     @torch.no_grad()

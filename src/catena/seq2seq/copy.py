@@ -39,11 +39,11 @@ from catena.errors import DataError
 from catena.kernels.output_softmax import wide
 from catena.numerics import NEVER, log_add_exp, log_sum_exp, masked_softmax, safe_log
 from catena.outputs.scores import WordScores
-from catena.seq2seq.base import EncoderDecoder, Memory, Source
+from catena.seq2seq.base import EncoderDecoder, Memory, Source, real_targets
 from catena.seq2seq.copy_settings import CopySettings
 from catena.seq2seq.grouped import check_rows
 from catena.seq2seq.sides import Sides
-from catena.shapes import mask_from_lengths
+from catena.shapes import can_look_at, mask_from_lengths
 
 
 class Sources(NamedTuple):
@@ -122,6 +122,7 @@ class CopyNet(EncoderDecoder):
                 "both sides have one vocabulary: choose another model for this task"
             )
         real = mask_from_lengths(memory.lengths, memory.states.shape[1])
+        check_ids("the copies of a source", copies, real, self.v, memory.source.n_new)
         copies = copies.masked_fill(~real, 0)
         forbidden = self.generated.forbidden
         never = ~real if forbidden is None else ~real | forbidden[copies.clamp(max=self.v - 1)] & (copies < self.v)
@@ -180,6 +181,7 @@ class CopyNet(EncoderDecoder):
     def token_log_probs(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> Float[Tensor, "b t"]:
+        real = self._real(source, targets, lengths)
         sources = self.sources(self.encode(source))
         hidden = self.dropout(self.unrolled(sources, targets)[0])
         words, copied = self.word_scores(hidden), self.copy_scores(hidden, sources)
@@ -188,7 +190,7 @@ class CopyNet(EncoderDecoder):
         own = words.gather(2, targets.clamp(max=self.v - 1)[..., None])[..., 0].masked_fill(targets >= self.v, NEVER)
         same = sources.copies[:, None] == targets[..., None]
         found = log_add_exp(own, log_sum_exp(copied.masked_fill(~same, NEVER), dim=-1)) - total
-        return torch.where(mask_from_lengths(lengths, targets.shape[1]), found, 0.0)
+        return torch.where(real, found, 0.0)
 
     def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
         return -self.token_log_probs(source, targets, lengths).sum() / lengths.sum()
@@ -197,6 +199,7 @@ class CopyNet(EncoderDecoder):
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b h t s"]]:
         """What each word is copied from, and where the decoder looked for what it generates: one head."""
+        self._real(source, targets, lengths)
         sources = self.sources(self.encode(source))
         return [self.origins(*self.unrolled(sources, targets), sources)[:, None]]
 
@@ -209,8 +212,22 @@ class CopyNet(EncoderDecoder):
         total = log_add_exp(words, log_sum_exp(copied, dim=-1)[..., None])
         return (copied - total).exp() + (words - total).exp() * looked
 
+    def _real(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Bool[Tensor, "b t"]:
+        real = real_targets(len(source), targets, lengths)
+        check_ids("targets", targets, real, self.v, source.n_new)
+        return real
+
     def stepper(self, source: Source) -> CopyStepper:
         return CopyStepper(self, source)
+
+
+def check_ids(name: str, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], v: int, n_new: int) -> None:
+    """Refuse what is neither a word of the vocabulary nor a new one. On a GPU asking would make every step wait."""
+    if can_look_at(ids) and bool((wrong := real & ((ids < 0) | (ids >= v + n_new))).any()):
+        raise DataError(
+            f"{name} must be ids from 0 to {v + n_new - 1}, the {v} of the vocabulary and {n_new} new ones "
+            f"(Source.n_new), but one is {int(ids[wrong][0])}"
+        )
 
 
 def joined(

@@ -33,10 +33,11 @@ from catena.encoders.build import build_causal, build_encoder
 from catena.encoders.causal import CausalEncoder
 from catena.errors import ConfigError
 from catena.numerics import NEVER
+from catena.seq2seq.base import real_targets
 from catena.seq2seq.grouped import check_rows
 from catena.seq2seq.pointer_settings import PointerSettings
 from catena.seq2seq.pointing import END, RULES, allowed, allowed_after
-from catena.shapes import mask_from_lengths
+from catena.shapes import checked_lengths, mask_from_lengths
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,6 +51,9 @@ class Things:
 
     values: Float[Tensor, "b s f"] | Int[Tensor, "b s"]
     lengths: Int[Tensor, " b"]
+
+    def __post_init__(self) -> None:
+        checked_lengths("the lengths of things", self.lengths, self.values.shape[1], least=1)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -150,8 +154,9 @@ class PointerNetwork(nn.Module):
         self, things: Things, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> Float[Tensor, "b t"]:
         """``[i, t]`` is log p(targets[i, t] | targets[i, :t], input i); 0 beyond the length."""
+        real = real_targets(len(things.values), targets, lengths)
         found = self.log_probs(things, targets).gather(2, targets[..., None])[..., 0]
-        return torch.where(mask_from_lengths(lengths, targets.shape[1]), found, 0.0)
+        return torch.where(real, found, 0.0)
 
     def loss(self, things: Things, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
         """The mean of -log p over all steps, those that a rule forces among them."""

@@ -17,7 +17,7 @@ from catena.attention.cross import CrossAttention, Keys
 from catena.embeddings.table import Embedding
 from catena.encoders.cells import State
 from catena.outputs.base import OutputLayer
-from catena.seq2seq.base import Memory, Source, VectorDecoder
+from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
 from catena.seq2seq.recurrent_decoder import Decoded, Decoder, DecoderState, Look, joined_steps
 from catena.seq2seq.recurrent_encoder import RecurrentSource, reverse
 from catena.seq2seq.recurrent_handover import Handover
@@ -87,7 +87,7 @@ class RecurrentEncoderDecoder(VectorDecoder):
         return (looked.weights[:, 0, :, :, None] * vectors).sum(dim=2)
 
     def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
-        real = mask_from_lengths(lengths, targets.shape[1])
+        real = real_targets(len(source), targets, lengths)
         decoded = self._decode_targets(self.encode(source), targets)
         drawn = None if decoded.looked is None else decoded.looked.log_prob
         if not self._apart and drawn is None:
@@ -100,12 +100,13 @@ class RecurrentEncoderDecoder(VectorDecoder):
     def token_log_probs(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> Float[Tensor, "b t"]:
-        real = mask_from_lengths(lengths, targets.shape[1])
+        real = real_targets(len(source), targets, lengths)
         return self._log_prob(self.decode(self.encode(source), self.shifted(targets)), targets, real)
 
     def attention(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b h t s"]]:
+        real_targets(len(source), targets, lengths)
         looked = self.decode(self.encode(source), self.shifted(targets)).looked
         return [] if looked is None else [looked.weights]
 

@@ -16,7 +16,7 @@ import math
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.attention.multihead import MultiHeadAttention
@@ -27,7 +27,7 @@ from catena.encoders.activations import build_activation
 from catena.encoders.transformer import Transformer as TransformerEncoder
 from catena.encoders.transformer import TransformerLayer
 from catena.outputs.base import OutputLayer
-from catena.seq2seq.base import Memory, Source, VectorDecoder
+from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
 from catena.seq2seq.sides import Sides
 from catena.seq2seq.tables import build_tables
 from catena.seq2seq.transformer_compiled import CompiledStepper, DecoderPlan
@@ -80,10 +80,10 @@ class Transformer(VectorDecoder):
     def attention(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b h t s"]]:
+        real = real_targets(len(source), targets, lengths)
         memory = self.encode(source)
         mask = mask_from_lengths(memory.lengths, memory.states.shape[1])[:, None]
         found = self.decoder.weights(self.embedded(self.shifted(targets)), self.decoder.project(memory.states), mask)
-        real: Bool[Tensor, "b t"] = mask_from_lengths(lengths, targets.shape[1])
         return [weights.masked_fill(~real[:, None, :, None], 0.0) for weights in found]
 
     @torch.no_grad()
@@ -94,11 +94,11 @@ class Transformer(VectorDecoder):
     def target_attention(
         self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b h t t"]]:
+        real = real_targets(len(source), targets, lengths)
         memory = self.encode(source)
         mask = mask_from_lengths(memory.lengths, memory.states.shape[1])[:, None]
         before = self.embedded(self.shifted(targets))
         found = self.decoder.own_weights(before, self.decoder.project(memory.states), mask)
-        real: Bool[Tensor, "b t"] = mask_from_lengths(lengths, targets.shape[1])
         return [weights.masked_fill(~real[:, None, :, None], 0.0) for weights in found]
 
     @torch.no_grad()

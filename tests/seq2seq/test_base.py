@@ -1,0 +1,20 @@
+"""Sources that cannot be read are refused before a model reads them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from catena.errors import ShapeError
+from catena.seq2seq.base import Source
+from catena.seq2seq.pointer import Things
+
+
+@pytest.mark.parametrize("wrong", [-1, 0, 4])
+@pytest.mark.parametrize(("kind", "name"), [(Source, "a source"), (Things, "things")])
+def test_there_is_a_place_to_look_at_and_none_beyond(kind: type, name: str, wrong: int) -> None:
+    ids = torch.tensor([[4, 5, 6], [4, 0, 0]])
+    kind(ids, torch.tensor([3, 1]))
+    with pytest.raises(ShapeError, match=f"the lengths of {name} must lie from 1 to 3, .* but one is {wrong}"):
+        kind(ids, torch.tensor([3, wrong]))
+    kind(ids[:0], torch.tensor([], dtype=torch.int64))
