@@ -14,13 +14,17 @@ from torch import Tensor, nn
 from catena.decoding.beam import beam
 from catena.decoding.check import check_stepper
 from catena.decoding.constrained import Constrained
+from catena.decoding.diverse import diverse_beam
+from catena.decoding.filters import nucleus
 from catena.decoding.greedy import greedy
 from catena.decoding.machine import MachineAcceptor
 from catena.decoding.phrases import without_phrases
 from catena.decoding.sample import sample
 from catena.decoding.stepper import Stepper
+from catena.decoding.stochastic import stochastic_beam
 from catena.decoding.table import TableStepper
 from catena.errors import StepperError
+from tests.decoding.models import random_table
 
 V, END = 6, 1
 State = tuple[Tensor, Tensor]
@@ -71,6 +75,32 @@ def test_searches_refuse_log_probs_of_another_shape() -> None:
     for search in (greedy, partial(beam, width=2), partial(sample, generators=torch.Generator())):
         with pytest.raises(StepperError, match=words):
             search(own, own.start(2), max_length=3)
+
+
+@pytest.mark.parametrize("max_length", [2, 5])
+@pytest.mark.parametrize(
+    "search",
+    [
+        greedy,
+        partial(sample, generators=torch.Generator(), n=2, filters=[partial(nucleus, p=0.9)]),
+        partial(beam, width=3),
+        partial(diverse_beam, width=4, groups=2),
+        partial(stochastic_beam, generator=torch.Generator(), n=2),
+    ],
+)
+def test_nan_is_no_answer(search: Callable[..., Any], max_length: int) -> None:
+    stepper = random_table(5, order=3)
+    stepper.table[2] = torch.nan  # one id after a 2
+    state = stepper.advance(stepper.start(3), torch.tensor([1, 3, 2]))
+    with pytest.raises(StepperError, match=r"log_probs of row 2 are nan after 1 ids, .* among the weights"):
+        search(stepper, state, max_length=max_length, min_length=1)
+
+
+def test_nan_in_a_part_of_a_beam_is_told_at_its_last_step() -> None:
+    stepper = random_table(5, order=3)
+    stepper.table[2] = torch.nan
+    with pytest.raises(StepperError, match="log_probs of row 0 are nan after 2 ids"):
+        beam(stepper, stepper.start(1), width=16, max_length=3)
 
 
 def test_what_a_constraint_takes_away_may_be_missing() -> None:

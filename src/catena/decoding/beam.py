@@ -23,7 +23,7 @@ from catena.decoding.ahead import Look, Nearest, nearest
 from catena.decoding.coverage import Coverage
 from catena.decoding.hypothesis import Found, Hypothesis
 from catena.decoding.ranking import Normaliser, Progress, Stop, by_nothing, when_sure
-from catena.decoding.stepper import Stepper
+from catena.decoding.stepper import Stepper, refuse_nan
 from catena.decoding.tree import Tree, flat_rows
 from catena.decoding.walk import check_lengths
 from catena.errors import ConfigError
@@ -165,6 +165,8 @@ def search(
         live = picked.live.masked_fill(given_up if leaving else given_up.all(dim=1, keepdim=True), NEVER)
         going = (live > NEVER).any(dim=1)
         n_going = int(going.sum())
+        if t + 1 == max_length or n_going < len(here):
+            refuse_nan(live, t, here)
         if t + 1 == max_length or not n_going:
             break
         rows, ids = flat_rows(picked.parents, k), picked.ids

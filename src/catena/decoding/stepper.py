@@ -32,6 +32,16 @@ def checked(log_probs: Tensor, v: int) -> Float[Tensor, "n v"]:
     return log_probs
 
 
+def refuse_nan(log_probs: Float[Tensor, "n k"], written: int, rows: Int[Tensor, " n"]) -> None:
+    """Raise where a row has nan, which a search would take for impossible; ``rows`` are the numbers of its prefixes."""
+    wrong = log_probs.isnan().any(dim=1)
+    if bool(wrong.any()):
+        raise StepperError(
+            f"log_probs of row {int(rows[wrong][0])} are nan after {written} ids, where an impossible id has -inf: "
+            f"look for nan among the weights of the model"
+        )
+
+
 class Stepper(ABC, Generic[State]):
     """p(next | prefix) for many prefixes at once, one row for each.
 

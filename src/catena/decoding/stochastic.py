@@ -26,7 +26,7 @@ from torch import Tensor
 from catena.decoding.ahead import without
 from catena.decoding.filters import Filter, apply, normalised
 from catena.decoding.hypothesis import Hypothesis
-from catena.decoding.stepper import Stepper
+from catena.decoding.stepper import Stepper, checked, refuse_nan
 from catena.decoding.tree import Tree, flat_rows
 from catena.decoding.walk import check_lengths
 from catena.errors import ConfigError
@@ -82,7 +82,7 @@ def stochastic_beam(
     check_lengths(min_length, max_length)
     if n < 1:
         raise ConfigError(f"a stochastic beam draws at least 1 sequence, but n = {n}")
-    log_probs = stepper.log_probs(state)
+    log_probs = checked(stepper.log_probs(state), stepper.v)
     b, v = log_probs.shape
     total = torch.zeros(b, 1, dtype=torch.float64, device=log_probs.device)
     # Drawn, not 0: given its maximum the order of the draws is the same, but the estimates would be biased.
@@ -94,6 +94,7 @@ def stochastic_beam(
         log_probs = without(log_probs, stepper.end) if t < min_length else log_probs
         log_probs = apply(filters, log_probs).double().view(b, k, v)
         log_probs = log_probs.where(~finished[:, :, None], _certain(stepper, log_probs))
+        refuse_nan(log_probs.sum(dim=2).where(total > NEVER, 0.0), t, torch.arange(b, device=total.device))
         child = drawn[:, :, None] + normalised(log_probs.flatten(0, 1)).view(b, k, v)
         noisy = _given_maximum(child + _gumbel(child, generator), perturbed)
         # One slot more than is asked for: what stands there in the end is the threshold.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from catena.decoding.ahead import Look, everything
 from catena.decoding.hypothesis import Found, Hypothesis
-from catena.decoding.stepper import Stepper
+from catena.decoding.stepper import Stepper, refuse_nan
 from catena.errors import ConfigError
 from catena.numerics import NEVER
 
@@ -65,6 +65,7 @@ def walk(
     if copies != 1:
         state, ahead = stepper.select(state, rows), ahead[rows]
     total, everyone = rows.shape[0], True
+    n = total
     running = torch.ones_like(rows, dtype=torch.bool)
     nobody = ~running
     here: Tensor | None = None  # the rows that still walk, once some have left
@@ -77,11 +78,13 @@ def walk(
         if everyone:  # nothing to mask, as in most steps
             yield Step(ids, chosen, scores, running, nobody)
         else:
-            running, is_end = running & (scores > NEVER), ids == stepper.end
+            before, running, is_end = running, running & (scores > NEVER), ids == stepper.end
+            still = running & ~is_end
+            if (left := int(still.sum())) < n:
+                refuse_nan(chosen.where(before, 0)[:, None], t, rows)
             ids = ids.where(running, stepper.end)
-            yield Step(ids, chosen.where(running, 0), scores.where(running, 0), running & ~is_end, running & is_end)
-            running = running & ~is_end
-        n = total if everyone else int(running.sum())
+            yield Step(ids, chosen.where(running, 0), scores.where(running, 0), still, running & is_end)
+            running, n = still, left
         if t + 1 == max_length or not n:
             return
         if leaving and n <= LEAVING * (total if here is None else len(here)):
