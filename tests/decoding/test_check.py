@@ -19,6 +19,7 @@ from catena.decoding.filters import nucleus
 from catena.decoding.greedy import greedy
 from catena.decoding.machine import MachineAcceptor
 from catena.decoding.phrases import without_phrases
+from catena.decoding.ranking import at_max_length
 from catena.decoding.sample import sample
 from catena.decoding.stepper import Stepper
 from catena.decoding.stochastic import stochastic_beam
@@ -98,9 +99,9 @@ def test_nan_is_no_answer(search: Callable[..., Any], max_length: int) -> None:
 
 def test_nan_in_a_part_of_a_beam_is_told_at_its_last_step() -> None:
     stepper = random_table(5, order=3)
-    stepper.table[2] = torch.nan
+    stepper.table[2, 3] = torch.nan
     with pytest.raises(StepperError, match="log_probs of row 0 are nan after 2 ids"):
-        beam(stepper, stepper.start(1), width=16, max_length=3)
+        beam(stepper, stepper.start(1), width=16, max_length=3, stop=at_max_length)
 
 
 def test_what_a_constraint_takes_away_may_be_missing() -> None:
