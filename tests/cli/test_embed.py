@@ -15,6 +15,7 @@ import pytest
 
 from catena.cli.main import main
 from catena.data.samples.corpus import sample_path
+from catena.training.run import RunFolder
 from catena.vectors.table import Vectors
 from tests.vectors.test_train import TOPICS, two_topics
 
@@ -182,6 +183,28 @@ def test_a_killed_run_resumes_to_the_same_bits(trained: Path, tmp_path: Path) ->
         for run in (whole, killed)
     ]
     assert losses[0] == losses[1]
+
+
+def test_a_resumed_run_reads_its_text_as_it_was_read_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words that came up too late, and phrases, must not depend on what the model has kept of the text."""
+    lines = [[*(f"w{(i * j) % 29}" for j in range(1, 6)), "new", "york"] for i in range(400)]
+    (tmp_path / "text.txt").write_text("\n".join(map(" ".join, lines)) + "\n", encoding="utf-8")
+    phrases = ["--phrases.passes", "1", "--phrases.threshold", "1.0", "--scan-limit", "25", "--min-count", "8"]
+    command = ["embed", "train", str(tmp_path / "text.txt"), "--epochs", "3", "-q", *SMALL, *phrases]
+    assert main([*command, "-o", str(tmp_path / "whole")]) == 0
+
+    class Killed(BaseException):
+        pass
+
+    def die(run: object, row: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "append_metrics", die)
+        with pytest.raises(Killed):
+            main([*command, "-o", str(tmp_path / "killed")])
+    assert main(["resume", str(tmp_path / "killed"), "-q"]) == 0
+    assert (Vectors.load(tmp_path / "killed").matrix == Vectors.load(tmp_path / "whole").matrix).all()
 
 
 def wait_for(true: object, seconds: float = 60.0) -> None:

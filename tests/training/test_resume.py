@@ -137,6 +137,7 @@ def test_another_number_of_threads_is_said_and_a_damaged_last_too(tmp_path: Path
     lines: list[str] = []
     resume(make_task(), settings, run, Randomness(5), LinesReporter(lines.append))
     assert lines[0].startswith("the run began with 7 threads and goes on with 1")
+    assert "machine.threads = 7 in its config.toml makes it exact" in lines[0]
     assert "model.safetensors is damaged" in lines[1]
     assert "Falling back to the newest whole one" in lines[1]
     assert "resumed after step 8" in lines

@@ -127,8 +127,15 @@ class LoopedApplication(Application, Generic[C, D]):
             old.load_into(task.model)
         elif task is not None and start is not None:
             self.start(task, start)
-        files = own.data.files()
-        run = create_run(folder, to_toml(own), seed=own.seed, command=command, data=files, overwrite=overwrite)
+        run = create_run(
+            folder,
+            to_toml(own),
+            seed=own.seed,
+            command=command,
+            data=own.data.files(),
+            started_from=start_from,
+            overwrite=overwrite,
+        )
         tally = self.dropped(data)
         if tally is not None and tally.dropped:
             tally.write(folder / DROPPED)

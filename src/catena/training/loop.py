@@ -67,7 +67,7 @@ def resume(
     if threads != torch.get_num_threads():
         loop.reporter.note(
             f"the run began with {threads} threads and goes on with {torch.get_num_threads()}: its result "
-            f"may differ in the last digits. --threads {threads} makes it exact"
+            f"may differ in the last digits. machine.threads = {threads} in its config.toml makes it exact"
         )
     return loop.run_from(run.last(loop.reporter.note))
 

@@ -100,6 +100,11 @@ class RunFolder:
     def last(self, note: Callable[[str], None]) -> Checkpoint | None:
         """The newest whole checkpoint, or None when none was written yet."""
         if not files.has(self.path, files.LAST) and not files.checkpoints_of(self.path):
+            if older := self.meta.get("started_from"):
+                raise CheckpointError(
+                    f"the run {self.path} began with the weights of {older} and was stopped before it kept them: "
+                    f"train again with --from {older} --overwrite"
+                )
             return None
         return files.last_checkpoint(self.path, note)
 
@@ -141,6 +146,7 @@ def create_run(
     seed: int,
     command: Sequence[str] = (),
     data: Mapping[str, Path] | None = None,
+    started_from: Path | None = None,
     overwrite: bool = False,
 ) -> RunFolder:
     """Make the folder of a new run.
@@ -151,6 +157,7 @@ def create_run(
         seed: the seed of the run.
         command: the command line that started it.
         data: the files it learns from, by name; their sha256 are kept.
+        started_from: the older run or checkpoint whose weights it begins with.
         overwrite: replace an older run.
     """
     if path.exists() and not path.is_dir():
@@ -163,6 +170,8 @@ def create_run(
         for name, file in (data or {}).items()
     }
     meta = {**_machine(), "seed": seed, "command": list(command), "data": hashes}
+    if started_from is not None:
+        meta["started_from"] = str(started_from)
     files.write_text_atomically(path / files.CONFIG, config)
     files.write_text_atomically(path / files.METRICS, "")
     files.write_text_atomically(path / files.META, files.as_json(meta))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any, get_args
@@ -286,6 +287,12 @@ def test_fine_tuning_starts_from_the_old_weights_and_vocabulary(text: Path, tmp_
     assert isinstance(new, LmPredictor)
     assert "zebra" not in new.encoding.vocabulary
     assert "cat" in new.encoding.vocabulary
+    for kept in ("last", "best"):
+        (tmp_path / "new" / kept).unlink()
+    shutil.rmtree(tmp_path / "new" / "checkpoints")
+    (tmp_path / "new" / "checkpoints").mkdir()  # as if it had been killed before its first checkpoint
+    with pytest.raises(CheckpointError, match=r"began with the weights of .*old and was stopped before it kept them"):
+        LmApplication().resume(tmp_path / "new", SilentReporter())
     with pytest.raises(CheckpointError, match="holds a model of another make"):
         LmApplication().train(config(other, "gru"), tmp_path / "x", SilentReporter(), start_from=tmp_path / "old")
 

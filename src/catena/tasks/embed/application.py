@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
+
 from catena import checkpoint as files
 from catena import config as configs
 from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint
@@ -25,6 +27,7 @@ from catena.vectors.learning import Loss
 from catena.vectors.model import VectorModel, new_model
 from catena.vectors.table import OWN, Vectors
 from catena.vectors.train import Position, Status, Trainer, infer_documents, no_documents
+from catena.vectors.words import Words
 
 METRIC = "epoch_loss"
 
@@ -44,12 +47,12 @@ class EmbedApplication(Application):
     ) -> Trained:
         assert isinstance(config, EmbedConfig)
         old = load_model(start_from) if start_from else None
-        corpus = _corpus(config, old)
+        corpus = _corpus(config, old.words if old else None)
         run = create_run(
             folder, to_toml(config), seed=config.seed, command=command, data=_files(config), overwrite=overwrite
         )
         model = new_model(config, corpus.words, corpus.lines, old)
-        return _Run(config, run, Trainer(model, corpus), reporter).go()
+        return _Run(config, run, Trainer(model, corpus), reporter, len(old.words) if old else 0).go()
 
     def fit_to_time(self, config: Config) -> NoReturn:
         raise ConfigError("--time is not known for word vectors: set --epochs")
@@ -64,8 +67,10 @@ class EmbedApplication(Application):
         run.cut_metrics(files.step_of(last.folder))
         model = VectorModel.of_tensors(config, last.weights())
         words = config.words.model_copy(update={"max_size": len(model.words)})  # those of the model, and no others
-        corpus = _corpus(config.model_copy(update={"words": words}), model)
-        return _Run(config, run, Trainer(model, corpus, _position(last)), reporter).go()
+        n_older = last.state().get("older_words", len(model.words))  # the first runs did not keep it
+        older = model.words.take(np.arange(n_older)) if n_older else None
+        corpus = _corpus(config.model_copy(update={"words": words}), older)
+        return _Run(config, run, Trainer(model, corpus, _position(last)), reporter, n_older).go()
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
         raise DataError(
@@ -112,14 +117,14 @@ def _files(config: EmbedConfig) -> dict[str, Path]:
     return {f"train{i}": Path(path) for i, path in enumerate(config.data.train)}
 
 
-def _corpus(config: EmbedConfig, old: VectorModel | None) -> Corpus:
+def _corpus(config: EmbedConfig, known: Words | None) -> Corpus:
     return corpus_of_files(
         config.data.train,
         config.words,
         config.phrases,
         tokens=config.tokens,
         encoding=config.data.encoding,
-        known=old.words if old else None,
+        known=known,
     )
 
 
@@ -129,10 +134,10 @@ def _position(checkpoint: Checkpoint) -> Position:
 
 
 class _Run:
-    """A training that is told of and kept in a run folder."""
+    """A training that is told of and kept in a run folder. ``n_older`` of its words are those of an older model."""
 
-    def __init__(self, config: EmbedConfig, run: RunFolder, trainer: Trainer, reporter: Reporter) -> None:
-        self.config, self.run, self.trainer, self.reporter = config, run, trainer, reporter
+    def __init__(self, config: EmbedConfig, run: RunFolder, trainer: Trainer, reporter: Reporter, n_older: int) -> None:
+        self.config, self.run, self.trainer, self.reporter, self.n_older = config, run, trainer, reporter, n_older
         self.steps = config.training.epochs * trainer.n_blocks
         self.began = time.monotonic()
         self.saved_at = self.began
@@ -183,7 +188,8 @@ class _Run:
 
     def _save(self) -> None:
         position = self.trainer.position
-        tensors, state = self.trainer.model.tensors(), {"position": asdict(position)}
+        tensors = self.trainer.model.tensors()
+        state = {"position": asdict(position), "older_words": self.n_older}
         self.run.write(self.step, tensors, lambda folder: _write(folder, self.config), training={}, state=state)
         self.run.prune({self.step})
         self.saved_at = time.monotonic()
