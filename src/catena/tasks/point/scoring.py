@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
+from jaxtyping import Int
 
 from catena.decoding.beam import beam
 from catena.decoding.greedy import greedy
@@ -34,15 +35,25 @@ def things_of(sets: Sets, rows: np.ndarray, device: torch.device) -> Things:
 def search(model: PointerNetwork, encoding: Encoding, sets: Sets, width: int, nbest: int = 1) -> list[list[Hypothesis]]:
     """The best answers for each set; ids are those of the network."""
     device = next(model.parameters()).device
-    found: list[list[Hypothesis]] = []
+    found: list[list[Hypothesis]] = [[] for _ in range(len(sets))]
     width = max(width, nbest)
-    for low in range(0, len(sets), max(1, BLOCK // width)):
-        rows = np.arange(low, min(low + max(1, BLOCK // width), len(sets)))
+    for rows in _together(model.rule, sets.sizes, encoding.longest, max(1, BLOCK // width)):
         stepper = model.stepper(things_of(sets, rows, device))
         steps = most_steps(model.rule, stepper.v - 1, encoding.longest)
         state = stepper.start(len(rows))
-        found += greedy(stepper, state, steps) if width == 1 else beam(stepper, state, width, steps, n_best=nbest)
+        some = greedy(stepper, state, steps) if width == 1 else beam(stepper, state, width, steps, n_best=nbest)
+        for row, listed in zip(rows.tolist(), some, strict=True):
+            found[row] = listed
     return found
+
+
+def _together(rule: str, sizes: Int[np.ndarray, " n"], longest: int, block: int) -> Iterator[Int[np.ndarray, " m"]]:
+    """The rows that are searched at once. The rule ``any`` never ends by itself, so that there only those are which
+    may have as many steps: where an answer is cut must not depend on the others."""
+    steps = np.maximum(sizes, longest) if rule == "any" else np.zeros_like(sizes)
+    for same in np.unique(steps):
+        rows = np.flatnonzero(steps == same)
+        yield from (rows[low : low + block] for low in range(0, len(rows), block))
 
 
 def positions_of(hypothesis: Hypothesis) -> tuple[int, ...]:
