@@ -198,6 +198,27 @@ def test_what_never_comes_is_not_copied_either() -> None:
     assert torch.allclose(log_probs.exp().sum(dim=1), torch.ones(2, dtype=torch.float64))
 
 
+@torch.no_grad()
+def test_copied_are_real_words_that_may_come_whatever_stands_behind_them() -> None:
+    torch.manual_seed(2)
+    sides = replace(SIDES, forbidden=(2, 7))  # the last word of the vocabulary never comes, and the first one does
+    settings = CopySettings(d=5, d_embedding=3, encoder=RecurrentSettings(d=2))
+    model = build_encoder_decoder(settings, sides).double().eval()
+    assert isinstance(model, CopyNet)
+    ids, lengths = padded([[4, 0, 7, 5, 6], [4], [2, 0]])
+    copies = torch.tensor([[4, 0, 7, 8, 9], [4, -1, 99, 4, 0], [2, 0, 0, 8, -7]])
+    stepper = model.stepper(Source(ids, lengths, copies, n_new=2))
+    state = stepper.start(3)
+    found = stepper.log_probs(state).exp()
+    for row, length in enumerate(lengths.tolist()):
+        h, states = state.step.cell[0][row], stepper.sources.states[row]
+        mass = [math.exp(model.generated.weight[k] @ h + model.generated.bias[k]) for k in range(8)] + [0.0, 0.0]
+        for x, k in zip(states[:length], copies[row, :length].tolist(), strict=True):
+            mass[k] += math.exp(torch.tanh(model.copying.weight @ x) @ h)
+        mass[2] = mass[7] = 0.0
+        assert found[row].tolist() == pytest.approx([one / sum(mass) for one in mass], abs=1e-12)
+
+
 # --- learning ---------------------------------------------------------------------------------------------------------
 
 PLAIN = Sides(n_source=8, counts=(0, 1, 0, 9, 9, 9, 9, 9), begin=2, end=3, forbidden=(0, 2))

@@ -16,7 +16,7 @@ from catena.decoding.beam import beam
 from catena.decoding.greedy import greedy
 from catena.encoders.settings import EncoderSettings, RecurrentSettings, TransformerSettings
 from catena.errors import ConfigError, ShapeError
-from catena.seq2seq.pointer import PointerNetwork, Things, build_pointer
+from catena.seq2seq.pointer import PointerNetwork, PointReader, Things, build_pointer
 from catena.seq2seq.pointer_settings import PointerSettings
 from catena.seq2seq.pointing import RULES, most_steps
 from tests.laws.stepper_laws import StepperLaws, some_ids
@@ -129,6 +129,21 @@ def test_what_is_taught_is_what_is_stepped_and_padding_and_order_change_nothing(
     assert torch.allclose(found, padded, atol=1e-10)
     flipped = Things(things.values.flip(0), things.lengths.flip(0))
     assert torch.allclose(model.token_log_probs(flipped, targets.flip(0), lengths.flip(0)).flip(0), found, atol=1e-10)
+
+
+def test_points_are_read_with_mean_0_and_deviation_1() -> None:
+    """One deviation for all features where lengths count; a feature that never changes is not divided by 0."""
+    given = [[3.0, 100.0, 7.0], [5.0, 400.0, 7.0], [10.0, 100.0, 7.0], [2.0, 200.0, 7.0]]
+    columns = list(zip(*given, strict=True))
+    means = [sum(column) / 4 for column in columns]
+    spreads = [math.sqrt(sum((x - mean) ** 2 for x in column) / 4) for column, mean in zip(columns, means, strict=True)]
+    together = math.sqrt(sum(spread**2 for spread in spreads) / 3)
+    for alike, scales in ((False, [*spreads[:2], 1.0]), (True, [together] * 3)):
+        reader = PointReader(3, 2).double()
+        reader.start_at(torch.tensor(given, dtype=torch.float64), alike)
+        for point, found in zip(given, reader(torch.tensor([given], dtype=torch.float64))[0], strict=True):
+            x = torch.tensor([(x - m) / s for x, m, s in zip(point, means, scales, strict=True)], dtype=torch.float64)
+            torch.testing.assert_close(found, reader.map.weight @ x + reader.map.bias)
 
 
 def test_a_set_is_read_without_regard_to_its_order() -> None:
