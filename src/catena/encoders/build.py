@@ -20,7 +20,7 @@ from catena.encoders.convolution import Convolution, ConvolutionLayer
 from catena.encoders.dilated import Dilated
 from catena.encoders.fused import FusedRecurrence
 from catena.encoders.highway import Highway, HighwayLayer
-from catena.encoders.initialise import initialise
+from catena.encoders.initialise import initialise, shrink
 from catena.encoders.normalise import build_norm
 from catena.encoders.recurrent import Recurrent
 from catena.encoders.self_attentive import SelfAttentiveRecurrent
@@ -180,7 +180,7 @@ def build_transformer(settings: TransformerSettings, d_in: int) -> Transformer:
             dropout=settings.dropout,
         )
         if settings.init == "depth_scaled":
-            layer.shrink(i + 1)
+            shrink(layer, i + 1)
         elif settings.init == "small":
             layer.draw_small(2 * settings.n_layers)
         layers.append(layer)

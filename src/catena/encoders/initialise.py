@@ -1,4 +1,4 @@
-r"""First values of recurrent weights.
+r"""First values of weights, those of recurrences above all.
 
 * ``default``: uniform in ±1/√d, as torch draws them;
 * ``identity``: recurrent matrices are the identity, so that a ReLU network first adds up what it reads (Le et
@@ -37,6 +37,14 @@ def initialise(recurrence: Recurrence, init: InitName, layer: int = 1, forget_bi
     if forget_bias is not None:
         for i, bias in enumerate(recurrence.forget_biases()):
             bias.fill_(forget_bias if i == 0 else 0.0)
+
+
+@torch.no_grad()
+def shrink(part: nn.Module, layer: int) -> None:
+    """Divide every matrix of a part by the square root of its layer's number, from 1 (Zhang et al. 2019, section 4)."""
+    for module in part.modules():
+        if isinstance(module, nn.Linear):
+            module.weight /= math.sqrt(layer)
 
 
 def _draw(block: Tensor, init: str, layer: int) -> None:

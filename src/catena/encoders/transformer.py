@@ -78,14 +78,6 @@ class TransformerLayer(nn.Module):
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=0.02 / math.sqrt(n_parts) if module in last else 0.02)
 
-    @torch.no_grad()
-    def shrink(self, layer: int) -> None:
-        """Divide every matrix by the square root of the layer's number, from 1 (Zhang et al. 2019, section
-        4)."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                module.weight /= math.sqrt(layer)
-
 
 class Transformer(CausalEncoder):
     """A stack of Transformer layers.

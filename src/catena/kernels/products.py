@@ -22,7 +22,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from catena.kernels.compiled import MAXIMA, SUMS, called, compiled, inlined
+from catena.kernels.compiled import SUMS, called, compiled, inlined
+from catena.kernels.top_loops import largest_of
 from catena.kernels.vector_math import exp_less
 
 WIDE = 32
@@ -122,6 +123,7 @@ def _places(builder: Any, n_rows: int, pointer: Any, stride: Any) -> list[Any]:
 
 
 def vector_at(builder: Any, pointer: Any, offset: Any) -> Any:
+    """The place of as many numbers as a vector holds."""
     return builder.bitcast(builder.gep(pointer, [offset]), VECTOR.as_pointer())
 
 
@@ -135,6 +137,7 @@ def fetch(builder: Any, pointer: Any) -> None:
 
 
 def in_all_lanes(builder: Any, number: Any) -> Any:
+    """A vector that has the number everywhere."""
     nothing = ir.Constant(VECTOR, ir.Undefined)
     one = builder.insert_element(nothing, number, ir.IntType(32)(0))
     return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
@@ -229,7 +232,7 @@ def _log_softmax_rows(y: Any, v: Any, low: Any, high: Any) -> None:
     powers = np.empty(v, np.float32)
     for r in range(low, high):
         row = y[r, :v]
-        most = _largest(row)
+        most = largest_of(row)
         exp_less(row, most, powers)
         mass = np.float32(0)
         for j in range(v):
@@ -237,14 +240,6 @@ def _log_softmax_rows(y: Any, v: Any, low: Any, high: Any) -> None:
         less = most + np.log(mass)
         for j in range(v):
             row[j] -= less
-
-
-@called(MAXIMA)
-def _largest(row: Any) -> Any:
-    most = row[0]
-    for j in range(row.shape[0]):
-        most = max(most, row[j])
-    return most
 
 
 _log_softmax: Callable[..., None] = called(SUMS)(_log_softmax_rows)

@@ -11,7 +11,8 @@ PIECE = 64
 
 
 @called(MAXIMA)
-def _largest_of(row: Any) -> Any:
+def largest_of(row: Any) -> Any:
+    """The largest of numbers, of which there is one at least."""
     most = row[0]
     for j in range(row.shape[0]):
         most = max(most, row[j])
@@ -43,6 +44,6 @@ def find_largest(x: Any, values: Any, places: Any, low: Any, high: Any) -> None:
         filled = 0
         for first in range(0, v, PIECE):
             piece = row[first : min(first + PIECE, v)]
-            if filled == k and _largest_of(piece) <= best[k - 1]:
+            if filled == k and largest_of(piece) <= best[k - 1]:
                 continue
             filled = put_in(piece, first, best, at, filled)

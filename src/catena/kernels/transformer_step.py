@@ -172,6 +172,7 @@ def _map_rows(x: Any, panels: Any, bias: Any, y: Any) -> None:
 
 @called()
 def copy_rows(x: Any, y: Any) -> None:
+    """Write the numbers of x into y."""
     for r in range(x.shape[0]):
         for j in range(x.shape[1]):
             y[r, j] = x[r, j]
@@ -179,6 +180,7 @@ def copy_rows(x: Any, y: Any) -> None:
 
 @called()
 def add_rows(added: Any, x: Any) -> None:
+    """Add numbers to those of x."""
     for r in range(x.shape[0]):
         for j in range(x.shape[1]):
             x[r, j] += added[r, j]
@@ -186,6 +188,7 @@ def add_rows(added: Any, x: Any) -> None:
 
 @called(SUMS)
 def normalise(x: Any, weight: Any, bias: Any, eps: Any, y: Any) -> None:
+    """Layer normalisation of each row of x, into y."""
     n, d = x.shape
     for r in range(n):
         total = np.float32(0)
@@ -224,6 +227,7 @@ def _remember(made: Any, n_heads: Any, keys: Any, values: Any, slot: Any) -> Non
 
 @called(SUMS)
 def activate(x: Any, activation: Any, room_for: Any) -> None:
+    """The activation of a feed-forward layer, in place: 1 is ReLU, 2 GELU, 3 Swish, all others are the identity."""
     # Loops over numbers that are read and written in one array are not turned into vector instructions where the
     # compiler sees two names for it: so the exponentials have a place of their own.
     exponent, tail = room_for[0], room_for[1]

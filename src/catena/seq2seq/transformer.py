@@ -24,6 +24,7 @@ from catena.decoding.stepper import Stepper
 from catena.embeddings.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from catena.embeddings.table import EmbeddingTable
 from catena.encoders.activations import build_activation
+from catena.encoders.initialise import shrink
 from catena.encoders.transformer import Transformer as TransformerEncoder
 from catena.encoders.transformer import TransformerLayer
 from catena.outputs.base import OutputLayer
@@ -126,7 +127,7 @@ def _encoder(settings: TransformerSettings) -> TransformerEncoder:
             feed_dropout=settings.feed_dropout,
         )
         if settings.init == "depth_scaled":
-            layer.shrink(i + 1)
+            shrink(layer, i + 1)
         layers.append(layer)
     return TransformerEncoder(settings.d, layers, positions=_positions(settings), dropout=settings.dropout)
 
@@ -144,7 +145,7 @@ def _decoder(settings: TransformerSettings) -> TransformerDecoder:
             feed_dropout=settings.feed_dropout,
         )
         if settings.init == "depth_scaled":
-            layer.shrink(i + 1)
+            shrink(layer, i + 1)
         layers.append(layer)
     return TransformerDecoder(layers, _positions(settings), settings.dropout)
 

@@ -9,11 +9,9 @@ for each of the three parts. Vaswani et al. 2017, section 3.1. Time O(t² d + t 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import cast
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -58,13 +56,6 @@ class DecoderLayer(nn.Module):
         for part, norm in parts:
             x = x + self.dropout(part(norm(x))) if self.norm_first else norm(x + self.dropout(part(x)))
         return x
-
-    @torch.no_grad()
-    def shrink(self, layer: int) -> None:
-        """Divide every matrix by the square root of the layer's number, from 1 (Zhang et al. 2019, section 4)."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                module.weight /= math.sqrt(layer)
 
 
 class TransformerDecoder(nn.Module):

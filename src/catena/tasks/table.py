@@ -42,105 +42,80 @@ def _named(place: str) -> type:
 
 
 TASKS: Registry[Entry] = Registry("task")
-TASKS.register("classify")(
+ENTRIES = (
     Entry(
         name="classify",
         summary="texts into classes",
         settings="catena.tasks.classify.settings:ClassifyConfig",
         application="catena.tasks.classify.application:ClassifyApplication",
         formats=("tsv-label", "kim", "fasttext", "csv", "tsv", "jsonl", "parquet", "datasets"),
-    )
-)
-TASKS.register("lm")(
+    ),
     Entry(
         name="lm",
         summary="language models: score, complete and compare text",
         settings="catena.tasks.lm.settings:LmConfig",
         application="catena.tasks.lm.application:LmApplication",
         formats=("text",),
-    )
-)
-
-TASKS.register("embed")(
+    ),
     Entry(
         name="embed",
         summary="text into word vectors",
         settings="catena.tasks.embed.settings:EmbedConfig",
         application="catena.tasks.embed.application:EmbedApplication",
         formats=(),
-    )
-)
-
-TASKS.register("tag")(
+    ),
     Entry(
         name="tag",
         summary="a tag for each word: parts of speech, names, chunks, lemmas, words of Chinese text",
         settings="catena.tasks.tag.settings:TagConfig",
         application="catena.tasks.tag.application:TagApplication",
         formats=("columns",),
-    )
-)
-
-TASKS.register("parse")(
+    ),
     Entry(
         name="parse",
         summary="sentences into trees: dependencies or phrase structure",
         settings="catena.tasks.parse.settings:ParseConfig",
         application="catena.tasks.parse.application:ParseApplication",
         formats=("conllu", "brackets"),
-    )
-)
-
-TASKS.register("transduce")(
+    ),
     Entry(
         name="transduce",
         summary="strings into strings: pronunciations, transliterations, spellings, inflected forms",
         settings="catena.tasks.transduce.settings:TransduceConfig",
         application="catena.tasks.transduce.application:TransduceApplication",
         formats=("parallel", "dictionary"),
-    )
-)
-
-TASKS.register("translate")(
+    ),
     Entry(
         name="translate",
         summary="sentences into sentences: translations, summaries",
         settings="catena.tasks.translate.settings:TranslateConfig",
         application="catena.tasks.translate.application:TranslateApplication",
         formats=(),
-    )
-)
-
-TASKS.register("point")(
+    ),
     Entry(
         name="point",
         summary="positions of the input: sorting, hulls, triangles, round trips, or what your files have",
         settings="catena.tasks.point.settings:PointConfig",
         application="catena.tasks.point.application:PointApplication",
         formats=(),
-    )
-)
-
-TASKS.register("compose")(
+    ),
     Entry(
         name="compose",
         summary="texts from a title and a list of what they must mention, such as recipes",
         settings="catena.tasks.compose.settings:ComposeConfig",
         application="catena.tasks.compose.application:ComposeApplication",
         formats=(),
-    )
-)
-
-
-TASKS.register("converse")(
+    ),
     Entry(
         name="converse",
         summary="responses in a conversation: chosen from many, or written",
         settings="catena.tasks.converse.settings:ConverseConfig",
         application="catena.tasks.converse.application:ConverseApplication",
         formats=(),
-    )
+    ),
 )
+for _entry in ENTRIES:
+    TASKS.register(_entry.name)(_entry)
 
 
 TABLES = ("csv", "tsv", "jsonl", "parallel")
