@@ -31,6 +31,21 @@ def test_only_the_best_real_key_is_looked_at(focus: Focus) -> None:
                 assert weights[b, h, t].tolist() == [float(j == best) for j in range(4)]
 
 
+@pytest.mark.parametrize("focus", [StraightThrough(), Sampled().eval(), Sampled().train()])
+def test_nothing_is_looked_at_where_no_key_is_real(focus: Focus) -> None:
+    scores, mask, query, places = inputs()
+    weights, log_prob = focus(scores, mask & torch.tensor([[True], [False]]), query, places)
+    assert weights.sum(dim=-1).tolist() == [[[1.0, 1.0]] * 3, [[0.0, 0.0]] * 3]
+    if log_prob is not None:
+        assert (log_prob[0] < 0).all()
+        assert log_prob[1].tolist() == [0.0, 0.0], "what is not drawn has no say"
+    answer = (weights * torch.arange(4)).sum() + (0.0 if log_prob is None else log_prob.sum())
+    if answer.requires_grad:
+        grad = torch.autograd.grad(answer, scores)[0]
+        assert grad[0].any()
+        assert not grad[1].any()
+
+
 def test_the_gradient_goes_straight_through_to_the_softmax() -> None:
     scores, mask, query, places = inputs()
     weights, _ = StraightThrough()(scores, mask, query, places)

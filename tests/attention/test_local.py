@@ -63,3 +63,19 @@ def test_the_predicted_place_is_learnt() -> None:
     weights, _ = focus(scores, mask, query, places)
     weights.square().sum().backward()
     assert all(p.grad is not None and (p.grad != 0).any() for p in focus.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_knows_every_place_of_a_long_source(dtype: torch.dtype) -> None:
+    focus = LocalPredictive(1, 2).to(dtype)
+    for weight in focus.parameters():
+        torch.nn.init.ones_(weight)
+    query, places = torch.linspace(-2, 2, 41, dtype=dtype)[None, :, None], torch.arange(41)[None]
+    mask = torch.ones(1, 5000, dtype=torch.bool)
+    weights, _ = focus(torch.zeros(1, 1, 41, 5000, dtype=dtype), mask, query, places)
+    assert weights.dtype == dtype
+    for row, share in zip(weights[0, 0], torch.sigmoid(torch.tanh(query[0, :, 0])).double().tolist(), strict=True):
+        near = [j for j in range(5000) if abs(j - 5000 * share) <= 2]
+        assert row.nonzero()[:, 0].tolist() == near
+        bell = [math.exp(-((j - 5000 * share) ** 2) / 2) / len(near) for j in near]
+        assert row[near].tolist() == pytest.approx(bell, rel=0.02)

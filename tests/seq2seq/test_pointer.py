@@ -95,6 +95,7 @@ def additive(score: Any, query: Tensor, key: Tensor) -> Tensor:
 @pytest.mark.parametrize("glimpses", [0, 2])
 def test_log_probs_and_gradients_equal_those_of_loops(rule: str, glimpses: int) -> None:
     model, things = network(rule, glimpses=glimpses), points([5, 3])
+    assert len(model.glimpses) == glimpses
     targets, lengths = drawn(model, things)
     grads = []
     for fast in (True, False):
@@ -127,6 +128,9 @@ def test_what_is_taught_is_what_is_stepped_and_padding_and_order_change_nothing(
     wide[:, :5] = things.values
     padded = model.token_log_probs(Things(wide, things.lengths), targets, lengths)
     assert torch.allclose(found, padded, atol=1e-10)
+    real = torch.arange(targets.shape[1]) < lengths[:, None]
+    assert not real.all()
+    assert torch.equal(found, model.token_log_probs(things, targets.where(real, 1), lengths))
     flipped = Things(things.values.flip(0), things.lengths.flip(0))
     assert torch.allclose(model.token_log_probs(flipped, targets.flip(0), lengths.flip(0)).flip(0), found, atol=1e-10)
 

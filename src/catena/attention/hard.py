@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.attention.focus import Focus, Weighed
-from catena.numerics import masked_softmax, safe_log
+from catena.numerics import masked_softmax
 
 
 class StraightThrough(Focus):
@@ -48,7 +48,8 @@ class Sampled(Focus):
         if not self.training:
             return Weighed(one_hot(soft.argmax(dim=-1), soft))
         drawn = self.draw(soft.detach())
-        log_prob = safe_log(soft.gather(-1, drawn[..., None])[..., 0])  # b h t
+        p = soft.gather(-1, drawn[..., None])[..., 0]  # b h t
+        log_prob = torch.where(p == 0, 1.0, p).log()  # where nothing may be looked at, nothing is drawn
         return Weighed(one_hot(drawn, soft), log_prob.sum(dim=1))
 
     def draw(self, p: Float[Tensor, "b h t s"]) -> Int[Tensor, "b h t"]:
@@ -58,5 +59,5 @@ class Sampled(Focus):
 
 
 def one_hot(places: Int[Tensor, "b h t"], like: Float[Tensor, "b h t s"]) -> Float[Tensor, "b h t s"]:
-    """1 at these places and 0 elsewhere."""
-    return torch.zeros_like(like).scatter(-1, places[..., None], 1.0)
+    """1 at these places and 0 elsewhere, and everywhere in a row of ``like`` that is 0."""
+    return torch.zeros_like(like).scatter(-1, places[..., None], like.detach().sum(dim=-1, keepdim=True).sign())

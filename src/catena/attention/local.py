@@ -59,7 +59,8 @@ class LocalPredictive(Focus):
         places: Int[Tensor, "b t"],
     ) -> Weighed:
         share = torch.sigmoid(self.place(torch.tanh(self.hidden(query))))  # b t 1
+        share = share.to(torch.promote_types(share.dtype, torch.float32))  # half precision has no places beyond 256
         far = torch.arange(scores.shape[-1], device=scores.device) - share * mask.sum(dim=1)[:, None, None]
         near = mask[:, None] & (far.detach().abs() <= self.window)
         bell = torch.exp(-2 * (far / self.window).square())
-        return Weighed(masked_softmax(scores, near[:, None]) * bell[:, None])
+        return Weighed(masked_softmax(scores, near[:, None]) * bell[:, None].to(scores.dtype))
