@@ -161,6 +161,19 @@ class Predictor(ABC):
         raise DataError(f"{self.task_name} cannot be joined with other models: leave --ensemble out")
 
     @property
+    def network(self) -> nn.Module:
+        """The network that was trained, to go on with it in a loop of one's own or to look inside: this model answers
+        by it, whatever becomes of its weights. Of several that answer together it is the first."""
+        found = self.find_network()
+        if found is None:
+            raise DataError(f"there is no network in this one, {self.task_name}: it was counted, or fitted as a whole")
+        return found
+
+    def find_network(self) -> nn.Module | None:
+        """The network, for those kinds that have one."""
+        return next(iter(self.networks), None)
+
+    @property
     def networks(self) -> Sequence[nn.Module]:
         """The networks whose matrices may be held in 8 bits; none where a task has not been tried so."""
         return ()

@@ -13,6 +13,7 @@ from catena.data.samples.corpus import load_sample, sample_path
 from catena.errors import CatenaError, CheckpointError, DataError
 from catena.tasks.classify.application import ClassifyApplication
 from catena.training.report import SilentReporter
+from tests.laws.network_laws import the_network_answers
 from tests.tasks.classify.helpers import config_of
 from tests.tasks.classify.test_task import MODELS
 
@@ -49,6 +50,7 @@ def test_a_text_is_predicted_alike_alone_and_among_others(run: Path) -> None:
         assert np.allclose(model.log_probabilities([text])[0], together[i], atol=1e-5)
     assert [str(p) for p in model.predict_stream(iter(QUESTIONS))] == [str(p) for p in model.predict(QUESTIONS)]
     assert model.predict([]) == []
+    the_network_answers(model, QUESTIONS)
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -24,6 +24,7 @@ from catena.tasks.compose.settings import ComposeConfig
 from catena.tasks.compose.task import ComposeTask
 from catena.training.report import SilentReporter
 from tests.laws.blank_laws import blank_is_answered_by_nothing
+from tests.laws.network_laws import the_network_answers
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 from tests.tasks.compose.kitchen import kitchen
 
@@ -167,6 +168,7 @@ class TestLearnt:
         assert [bool(str(found)) for found in learnt.predict([blank, soup, blank])] == [False, True, False]
         assert learnt.write(learnt.predict([blank])[0], blank, "text") == "", "an answer for every line"
         blank_is_answered_by_nothing(learnt, "texts")
+        the_network_answers(learnt, [soup])
         cut = learnt.predict([soup], Asking(max_length=2))[0]
         assert cut.finished == (False,)
         assert json.loads(learnt.write(cut, soup, "jsonl"))["texts"][0]["finished"] is False

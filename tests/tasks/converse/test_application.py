@@ -22,6 +22,7 @@ from catena.tasks.converse.questions import Question, questions_of
 from catena.tasks.converse.rankers import DualRanker, MixedRanker, TermRanker
 from catena.training.report import SilentReporter
 from tests.laws.blank_laws import blank_is_answered_by_nothing
+from tests.laws.network_laws import the_network_answers
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 from tests.tasks.converse.helpers import KINDS, config, write_pairs
 
@@ -253,6 +254,12 @@ def test_inputs_of_files_and_lines(runs: dict[str, Path], tmp_path: Path) -> Non
     assert model.write(reply, item, "tsv").splitlines()[0].split("\t")[:2] == ["tea __eot__ cat", str(reply)]
     assert model.write(model.predict([""])[0], "", "tsv") == "\t"
     blank_is_answered_by_nothing(model, "responses", "score")
+    for kind in ("dual", "mixture"):
+        the_network_answers(load(runs[kind]), [("tea", "cat")])
+    with pytest.raises(
+        DataError, match="there is no network in this one, a model of the task converse: it was counted"
+    ):
+        _ = model.network
     with pytest.raises(DataError, match="takes a list of contexts"):
         model.predict("tea")
     with pytest.raises(DataError, match="a ranking of responses has no 'recall@x'"):

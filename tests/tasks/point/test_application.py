@@ -21,6 +21,7 @@ from catena.tasks.point.settings import PointConfig
 from catena.tasks.point.task import PointTask, load_encoding
 from catena.training.report import SilentReporter
 from tests.laws.blank_laws import blank_is_answered_by_nothing
+from tests.laws.network_laws import the_network_answers
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 
 SMALL: dict[str, Any] = {
@@ -104,6 +105,7 @@ def test_the_sorter_sorts_and_answers_questions(sorter: PointPredictor, tmp_path
     assert row["answers"][0]["positions"] == [0, 2, 1, 3]
     assert [one["finished"] for one in row["answers"]] == [True] * 3
     blank_is_answered_by_nothing(sorter, "answers")
+    the_network_answers(sorter, ["3 12 7 19"])
     assert sorter.sketch("3 12 7 19") == "3  12  7  19\n3  7  12  19"
     assert "<svg" in sorter.picture("3 12 7 19").svg
     file = tmp_path / "a.tsv"

@@ -20,6 +20,7 @@ from catena.tasks.tag import predictor as module
 from catena.tasks.tag.predictor import TagPredictor
 from catena.tasks.words.sentences import Sentence
 from tests.laws.blank_laws import blank_is_answered_by_nothing
+from tests.laws.network_laws import the_network_answers
 from tests.tasks.tag.helpers import SENTENCES, config, trained, write
 from tests.tasks.tag.test_dataset import CONLLU
 
@@ -227,6 +228,7 @@ def test_lines_json_and_colours(tagger: TagPredictor) -> None:
     assert tagger.write(blank, " ", "tsv") == "\t\t\t"
     assert tagger.write(blank, " ", "conll") == ""
     blank_is_answered_by_nothing(tagger, "answers", several=True)
+    the_network_answers(tagger, [text])
     coloured = tagger.write(plain, text, "colour")
     assert "\x1b[" in coloured
     assert "saw" in coloured

@@ -21,6 +21,7 @@ from catena.tasks.transduce.predictor import CUT, GUESSED, TransducePredictor
 from catena.tasks.transduce.settings import TransduceConfig
 from catena.training.report import SilentReporter
 from tests.laws.blank_laws import blank_is_answered_by_nothing
+from tests.laws.network_laws import the_network_answers
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 
 RULES = {"sh": "S", "a": "A", "t": "T", "oo": "U", "m": "M", "ee": "I"}
@@ -174,6 +175,10 @@ def test_strange_input_is_handled(joint: TransducePredictor) -> None:
     with pytest.raises(DataError, match="predict takes a list of texts"):
         joint.predict("shoot")
     blank_is_answered_by_nothing(joint, "targets")
+    with pytest.raises(
+        DataError, match="there is no network in this one, a model of the task transduce"
+    ):
+        _ = joint.network
     (guess,) = joint.predict(["你好"], Asking(scores=True))
     assert (guess.known, guess.log_probs) == (False, (None,)), "that it writes nothing is not certain"
     assert len(joint.remarks(guess)) == 1
@@ -236,6 +241,7 @@ def test_the_search_and_the_metric_of_a_network_can_be_chosen(words: Path, tmp_p
     assert len(strange.targets) == 4
     assert model.remarks(strange) == [GUESSED, *[CUT] * strange.finished.count(False)]
     blank_is_answered_by_nothing(model, "targets")
+    the_network_answers(model, ["shat"])
     for target, links in zip(answer.targets, answer.alignments, strict=True):
         assert "".join(x for x, _ in links) == "shat"
         assert " ".join(y for _, y in links if y) == target

@@ -28,6 +28,7 @@ from catena.tasks.translate.predictor import GUESSED, TranslatePredictor
 from catena.tasks.translate.settings import TranslateConfig
 from catena.training.report import SilentReporter
 from tests.laws.blank_laws import blank_is_answered_by_nothing
+from tests.laws.network_laws import the_network_answers
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 from tests.tasks.translate.toy import RECURRENT, TRANSFORMER, sentences, toy_config, write_files
 
@@ -601,6 +602,7 @@ def test_formats_follow_what_is_asked(model: TranslatePredictor) -> None:
     assert len(model.write(two, TEXTS[0], "text").splitlines()) == 2
     assert model.write(model.predict([""])[0], "", "tsv") == "\t"
     blank_is_answered_by_nothing(model, "translations")
+    the_network_answers(model, TEXTS[:2])
 
 
 class Heard(SilentReporter):

@@ -76,6 +76,9 @@ class ClassifyPredictor(Predictor):
         self.config, self.encoding, self.names, self.device = config, encoding, names, device
         self.model = model.to(device).eval()
 
+    def find_network(self) -> Classifier:
+        return self.model
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The classes, in the order of :meth:`predict_proba`'s columns."""

@@ -63,6 +63,9 @@ class ComposePredictor(Predictor):
     def __init__(self, config: ComposeConfig, encoding: ComposeEncoding, model: EncoderDecoder) -> None:
         self.config, self.encoding, self.model = config, encoding, model.eval()
 
+    def find_network(self) -> EncoderDecoder:
+        return self.model
+
     def searching(self, asking: Asking) -> ComposePredictor:
         """The same with another search."""
         self.check(asking)

@@ -10,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
+from torch import nn
+
 from catena.data.dialogue import Exchange
 from catena.data.examples import Place
 from catena.data.files import open_text
@@ -189,6 +191,10 @@ class RetrievalPredictor(ConversePredictor):
     def __init__(self, config: ConverseConfig, ranker: Searcher, index: ResponseIndex) -> None:
         self.config, self.ranker, self.index = config, ranker, index
         self.searcher = ranker
+
+    def find_network(self) -> nn.Module | None:
+        """That of the ranker. The vectors of the index stay those that it made before."""
+        return self.ranker.find_network()
 
     def reply(self, contexts: Sequence[Exchange], asking: Asking) -> list[tuple[Found, ...]]:
         return [tuple(found) for found in self.index.best(self.searcher, contexts, asking.nbest)]

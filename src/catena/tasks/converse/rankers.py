@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from catena.data.batches import BatchPlan, pad
 from catena.data.dialogue import Exchange
@@ -51,6 +52,10 @@ class Ranker(ABC):
         """Where the right candidates stand."""
         found = iter(self.scores([question for group in groups for question in group]))
         return [[standing(next(found)) for _ in group] for group in groups]
+
+    def find_network(self) -> nn.Module | None:
+        """The network by which it ranks; of several the first."""
+        return None
 
 
 class Searcher(Ranker):
@@ -119,6 +124,9 @@ class DualRanker(Searcher):
     def __init__(self, encoding: DualEncoding, model: DualEncoder, device: torch.device, at_once: int = 256) -> None:
         self.encoding, self.model, self.device, self.at_once = encoding, model, device, at_once
 
+    def find_network(self) -> DualEncoder:
+        return self.model
+
     def scores(self, questions: Sequence[Question]) -> list[np.ndarray]:
         contexts = list({id(question.exchange): question.exchange for question in questions}.values())
         rows = {id(exchange): i for i, exchange in enumerate(contexts)}
@@ -169,6 +177,9 @@ class MixedRanker(Searcher):
 
     def __init__(self, rankers: Sequence[Ranker], weights: Sequence[float]) -> None:
         self.rankers, self.weights = list(rankers), [float(weight) for weight in weights]
+
+    def find_network(self) -> nn.Module | None:
+        return next((found for ranker in self.rankers if (found := ranker.find_network()) is not None), None)
 
     def each(self, questions: Sequence[Question]) -> list[np.ndarray]:
         """The scores of each ranker: a row for each candidate, a column for each ranker."""

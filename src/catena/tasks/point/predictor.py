@@ -57,6 +57,9 @@ class PointPredictor(Predictor):
     def __init__(self, config: PointConfig, encoding: Encoding, model: PointerNetwork) -> None:
         self.config, self.encoding, self.model = config, encoding, model
 
+    def find_network(self) -> PointerNetwork:
+        return self.model
+
     def predict(self, items: Sequence[Any], asking: Asking = BEST) -> list[PointAnswer]:
         """The best answers for each set: a line, a list of points or tokens, or an :class:`Item`. A set without points
         has none."""

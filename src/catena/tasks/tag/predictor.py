@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from torch import nn
 
 from catena.data.readers.brackets import read as read_brackets
 from catena.data.readers.brackets import spoken
@@ -34,7 +35,7 @@ from catena.tasks.tag.prediction import (
     marked,
     scored,
 )
-from catena.tasks.tag.scorer import Scorer, best_tags, plan_of
+from catena.tasks.tag.scorer import NeuralScorer, Scorer, best_tags, plan_of
 from catena.tasks.tag.scoring import Judged, measure_of, metric_of, report_lines, scores_of, signatures_of
 from catena.tasks.tag.settings import TagConfig, TagData
 from catena.tasks.words.sentences import Sentence
@@ -58,6 +59,9 @@ class TagPredictor(Predictor):
     def __init__(self, config: TagConfig, scorer: Scorer, tokeniser: Tokeniser) -> None:
         self.config, self.scorer, self.tokeniser = config, scorer, tokeniser
         self.tagging = scorer.tagging
+
+    def find_network(self) -> nn.Module | None:
+        return self.scorer.model if isinstance(self.scorer, NeuralScorer) else None
 
     @property
     def tags(self) -> tuple[str, ...]:

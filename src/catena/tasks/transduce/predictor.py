@@ -70,6 +70,9 @@ class TransducePredictor(Predictor):
     def networks(self) -> list[torch.nn.Module]:
         return [self.model.network] if isinstance(self.config.model, SequenceSettings) else []  # type: ignore[attr-defined]
 
+    def find_network(self) -> torch.nn.Module | None:
+        return getattr(self.model, "network", None)
+
     def searching(self, asking: Asking) -> TransducePredictor:
         """The same with a beam of the width that is asked for."""
         self.check(asking)

@@ -16,6 +16,7 @@ from catena.tasks.classify.application import ClassifyApplication
 from catena.tasks.classify.estimator import TextClassifier
 from catena.tasks.classify.trees.predictor import TreePredictor
 from catena.training.report import SilentReporter
+from tests.laws.network_laws import the_network_answers
 from tests.tasks.classify.trees.helpers import MODELS, TREEBANK, tree_config, treebank
 
 
@@ -38,6 +39,7 @@ def test_a_tree_gets_a_class_at_every_node(predictor: TreePredictor) -> None:
     (found,) = predictor.predict([TREE])
     assert to_text(found.tree) == "(4 (2 a) (4 (4 lovely) (2 film)))"
     assert found.label == str(found) == "4"
+    the_network_answers(predictor, [TREE])
     assert [label for label, _ in found.nodes] == ["4", "2", "4", "4", "2"]
     assert sum(found.probabilities.values()) == pytest.approx(1.0)
     assert found.probability == found.probabilities["4"] == max(found.probabilities.values())

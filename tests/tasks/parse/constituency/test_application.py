@@ -12,6 +12,7 @@ from catena.data.readers.brackets import read, to_text
 from catena.tasks.application import Asking, Reading
 from catena.tasks.load import load
 from catena.tasks.parse.constituency.predictor import TreePredictor
+from tests.laws.network_laws import the_network_answers
 from tests.tasks.parse.constituency.banks import GENERATOR, write_bank
 
 SMALL = [
@@ -159,7 +160,9 @@ def test_counts_of_parses_and_empty_lines(written: Path, capsys: pytest.CaptureF
 
 
 def test_brackets_in_a_text_are_escaped(scored: Path) -> None:
-    found = load(scored, "cpu").predict(["a dog ( old )"])[0]
+    model = load(scored, "cpu")
+    the_network_answers(model, ["a dog likes the man"])
+    found = model.predict(["a dog ( old )"])[0]
     assert found.words == ("a", "dog", "-LRB-", "old", "-RRB-")
     assert found.tree.words() == found.words
 

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import settings as trying
 
+import catena
 from catena import config as configs
 from catena.cli.main import main
 from catena.data.batches import pad
@@ -29,6 +30,7 @@ from catena.tasks.parse.constituency.sequence_words import SourceWords
 from catena.tasks.parse.constituency.settings import SequenceTreeModel
 from catena.tasks.parse.settings import ParseConfig
 from catena.tasks.pretrained import Pretrained
+from tests.laws.network_laws import the_network_answers
 from tests.laws.resume_laws import SEED, killed_anywhere_ends_the_same
 from tests.tasks.parse.constituency.banks import trees, write_bank
 from tests.tasks.parse.constituency.test_trees import TREES, leaf, over
@@ -209,6 +211,7 @@ def test_a_parser_is_trained_asked_scored_and_drawn(folder: Path, capsys: pytest
     said = capsys.readouterr().out
     assert "4 labels, 5 tags" in said
     assert "test: f1" in said
+    the_network_answers(catena.load(out, "cpu"), ["the man sees a dog"])
     assert main(["predict", out, str(folder / "texts.txt")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == ""

@@ -17,6 +17,7 @@ from catena.tasks.parse.application import ParseApplication
 from catena.tasks.parse.dependency.predictor import DependencyPredictor
 from catena.tasks.parse.dependency.writing import to_conllu
 from catena.training.report import SilentReporter
+from tests.laws.network_laws import the_network_answers
 from tests.tasks.parse.dependency.helpers import config, conllu, generated
 
 FULL = """\
@@ -50,6 +51,7 @@ def test_all_columns_multiwords_empty_nodes_and_comments_are_kept(
     path.write_text(FULL, encoding="utf-8")
     (item,) = predictor.read_inputs(path)
     (prediction,) = predictor.predict([item])
+    the_network_answers(predictor, [item])
     written = predictor.write(prediction, item, "conllu") + "\n"
     again = tmp_path / "again.conllu"
     again.write_text(written, encoding="utf-8")

@@ -88,6 +88,9 @@ class TreePredictor(Predictor):
         self.reader = TreeReader(config.model, config.data, encoding.tokeniser)
         self.sides = sides_of(config.evaluation.binary, names)
 
+    def find_network(self) -> TreeClassifier:
+        return self.model
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The classes, in the order of their ids."""

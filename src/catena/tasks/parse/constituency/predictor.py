@@ -25,6 +25,7 @@ from catena.draw.picture import Picture
 from catena.draw.tree import draw_tree
 from catena.errors import DataError
 from catena.metrics.brackets import bracket_measure
+from catena.seq2seq.base import EncoderDecoder
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
 from catena.tasks.kept import TOKENISER
 from catena.tasks.parse.constituency import counted
@@ -208,6 +209,9 @@ class SpanPredictor(TreePredictor):
         self.settings, self.encoding, self.names, self.device = config.model, encoding, names, device
         self.parser = parser.to(device).eval()
 
+    def find_network(self) -> SpanParser:
+        return self.parser
+
     def answer(
         self, sentences: Sequence[Words], asking: Asking, given: Sequence[tuple[Given, ...]] | None
     ) -> list[Parsed]:
@@ -233,6 +237,9 @@ class SequencePredictor(TreePredictor):
     def __init__(self, config: ParseConfig, tokeniser: Tokeniser, parser: SequenceParser) -> None:
         super().__init__(config, tokeniser)
         self.parser = parser
+
+    def find_network(self) -> EncoderDecoder:
+        return self.parser.network
 
     def searching(self, asking: Asking) -> SequencePredictor:
         """The same with a beam of the width that is asked for."""

@@ -69,6 +69,9 @@ class DependencyPredictor(ParsePredictor):
         self.tokeniser, self.device = tokeniser, device
         self.parser = parser.to(device).eval()
 
+    def find_network(self) -> BiaffineParser:
+        return self.parser
+
     # --- what goes in -------------------------------------------------------------------------------------------------
 
     def sentence(self, item: Any) -> ConlluSentence:
