@@ -17,7 +17,9 @@ MASK = torch.arange(6) < torch.tensor(LENGTHS)[:, None]
 def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     scores = torch.randn(3, 2, 5, 6, dtype=torch.float64)
     places = torch.arange(5) + torch.tensor([0, 3, 1])[:, None]
-    return scores, MASK, 3 * torch.randn(3, 5, 4, dtype=torch.float64), places
+    query = 3 * torch.randn(3, 5, 4, dtype=torch.float64)
+    query[:, 0] = 0.0  # half of the source's length: a window whose ends are keys
+    return scores, MASK, query, places
 
 
 def softmax_of(scores: Tensor, near: list[int]) -> dict[int, float]:

@@ -20,7 +20,7 @@ TARGETS = [[4, 5, 3], [3], [6, 7, 7, 4, 3]]
     "options",
     [
         {},
-        {"cell": "gru", "n_layers": 2, "attention": "bilinear"},
+        {"cell": "gru", "n_layers": 2, "attention": "bilinear", "handover": "map"},
         {"attention": "dot", "input_feeding": False, "tied": False, "handover": "mean", "bidirectional": "none"},
         {"order": "bahdanau", "n_layers": 3, "residual": True, "handover": "map"},
         {"order": "bahdanau", "cell": "gru", "attention": "concat", "reverse": True, "handover": "zero"},
