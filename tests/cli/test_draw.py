@@ -24,6 +24,14 @@ from tests.cli.conftest import Catena, matches
             ["RUN", "a", "--nbest", "2", "--samples", "2"],
             "--nbest asks for the best answers and --samples for drawn ones: leave one of them out",
         ),
+        (
+            ["RUN", "a", "--beam-size", "3", "--samples", "2"],
+            "--beam-size says how the best answers are found and --samples draws: leave one of them out",
+        ),
+        (
+            ["RUN", "a", "--length-penalty", "0", "--samples", "2"],
+            "--length-penalty says how the best answers are found and --samples draws: leave one of them out",
+        ),
     ],
 )
 def test_wrong_usage(catena: Catena, files: Path, trained: Path, words: list[str], sentence: str) -> None:

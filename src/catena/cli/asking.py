@@ -46,6 +46,11 @@ class AskingFlags:
         at_least("--max-length", self.max_length, 1)
         if self.nbest > 1 and self.samples:
             raise UsageError("--nbest asks for the best answers and --samples for drawn ones: leave one of them out")
+        for flag, value in (("--beam-size", self.beam_size), ("--length-penalty", self.length_penalty)):
+            if value is not None and self.samples:
+                raise UsageError(
+                    f"{flag} says how the best answers are found and --samples draws: leave one of them out"
+                )
         return Asking(
             self.nbest,
             self.samples,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from catena.config import Config
-from catena.errors import DataError
+from catena.errors import ConfigError, DataError
 from catena.metrics.measure import Measure
 from catena.randomness import Randomness
 from catena.training.report import Reporter
@@ -103,6 +103,17 @@ class Asking:
     """Of a picture: this word of what looks, in every layer and head."""
     within: Literal["source", "target"] | None = None
     """Of a picture: how what is read, or what is written, looks at itself, in place of one at the other."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("nbest", 1), ("samples", 0), ("beam_size", 1), ("length_penalty", 0), ("max_length", 1)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ConfigError(f"{name} must be {least} or more, and is {value!r}")
+        told = ("nbest", "beam_size", "length_penalty")
+        if self.samples and (over := sorted(self.beyond() & set(told), key=told.index)):
+            raise ConfigError(
+                f"samples = {self.samples} draws answers, and {over[0]} tells how to find the best: leave out one of them"
+            )
 
     def beyond(self) -> set[str]:
         """The names of what is asked for."""

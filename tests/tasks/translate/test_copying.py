@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 
 from catena import config as configs
+from catena.data.settings import WordTokens
+from catena.errors import ConfigError
+from catena.seq2seq.build import build_encoder_decoder
+from catena.seq2seq.recurrent_settings import RecurrentSettings
 from catena.tasks.application import Asking
 from catena.tasks.translate.application import TranslateApplication
 from catena.tasks.translate.predictor import TranslatePredictor
+from catena.tasks.translate.search import Member
 from catena.tasks.translate.settings import TranslateConfig
 from catena.training.report import SilentReporter
 
@@ -66,3 +71,15 @@ def test_a_copied_name_is_aligned_with_its_place(model: TranslatePredictor) -> N
     answer = model.predict(["my name is chandralekha"], Asking(alignment=True, scores=True))[0]
     line = model.write(answer, "my name is chandralekha", "tsv")
     assert "chandralekha|chandralekha" in line
+
+
+def test_what_copies_writes_together_with_its_own_kind_alone(model: TranslatePredictor) -> None:
+    text = "my name is xyzzy"
+    assert str(model.together([model]).predict([text])[0]) == "hello xyzzy"
+    encoding, settings = model.encoding, RecurrentSettings(d=8, d_embedding=8)
+    network = build_encoder_decoder(settings, encoding.sides(encoding.target.vocabulary.counts)).eval()
+    plain = TranslatePredictor(model.config.model_copy(update={"model": settings}), [Member(network, encoding)])
+    cut = model.config.model_copy(update={"tokenizer": WordTokens()})
+    for first, second in ((model, plain), (plain, model), (model, TranslatePredictor(cut, model.members))):
+        with pytest.raises(ConfigError, match="so it writes together with others of its kind that cut sources alike"):
+            first.together([second])

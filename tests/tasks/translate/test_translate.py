@@ -199,7 +199,7 @@ def test_a_translation_that_is_cut_says_so_and_stands_behind_whole_ones(model: T
     short = model.searching(Asking(max_length=3, beam_size=1))
     assert "</s>" not in short.sketch(TEXTS[0]).splitlines()[-1]
     (words,) = short.remarks(short.predict(TEXTS[:1])[0])
-    assert "(2 tokens for each of the source and 3 more, at most 3)" in words
+    assert "(2 tokens for each of the source and 3 more, in steps of 32, at most 3)" in words
     long = model.predict(TEXTS[:1], Asking(max_length=900))[0].translations[0]
     assert (long.text, long.finished) == (RIGHT[0], True)
 
@@ -276,8 +276,9 @@ def test_a_text_without_a_known_word_is_marked(model: TranslatePredictor) -> Non
 
 
 def test_one_text_and_unknown_questions_are_refused(model: TranslatePredictor) -> None:
-    with pytest.raises(DataError, match="predict takes a list of texts"):
-        model.predict("The dog")
+    for ask in (model.predict, lambda text: list(model.predict_stream(text))):
+        with pytest.raises(DataError, match="predict takes a list of texts"):
+            ask("The dog")
     with pytest.raises(DataError, match="cannot be asked for --confidence; it answers --alignment, --beam-size"):
         model.predict(TEXTS, Asking(confidence=True))
     with pytest.raises(DataError, match="a translator has no 'accuracy'"):
@@ -364,6 +365,8 @@ def test_a_model_that_looks_nowhere_has_no_alignment(files: Path, tmp_path: Path
     model = train(toy_config(files, {**RECURRENT, "attention": "none"}), tmp_path / "run")
     answer = model.predict(TEXTS[:1], Asking(alignment=True))[0]
     assert answer.translations[0].alignment() == []
+    assert any("looks at no word of its source" in words for words in model.remarks(answer))
+    assert not any("looks" in words for words in model.remarks(model.predict(TEXTS[:1])[0]))
     with pytest.raises(DataError, match="without attention looks at no word of its source"):
         model.picture(TEXTS[0])
     with pytest.raises(DataError, match="kind 'recurrent' has no attention within its target: Transformers do"):

@@ -23,6 +23,7 @@ from catena.errors import ConfigError, DataError
 from catena.registry import did_you_mean
 from catena.seq2seq.build import build_encoder_decoder
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
+from catena.tasks.items import listed_texts
 from catena.tasks.looks import Looks, draw, sketch
 from catena.tasks.searching import best_search, cut_remark, drawn_search, up_to
 from catena.tasks.translate.among import Candidates
@@ -40,7 +41,7 @@ from catena.tasks.translate.scoring import (
     missing_for,
     report_of,
 )
-from catena.tasks.translate.search import Looked, Member, Searcher
+from catena.tasks.translate.search import STEP, Looked, Member, Searcher
 from catena.tasks.translate.settings import LIKELIHOODS, TRANSLATIONS, TranslateConfig
 from catena.tasks.translate.translated import Translated, Translation, unknown_copied
 from catena.tasks.translate.wishes import Wishes, read_wishes
@@ -53,6 +54,7 @@ BLOCK = 2048
 """Texts of a stream that are read, sorted by length and translated together."""
 NOTHING = Wishes()
 GUESSED = guess_remark("text", "word")
+BLIND = "this model looks at no word of its source (model.attention = 'none'): there is no alignment to show"
 
 
 class TranslatePredictor(Predictor):
@@ -119,6 +121,13 @@ class TranslatePredictor(Predictor):
                     f"({len(theirs):,} tokens, the first model {len(mine):,}, not all alike): train them on the same "
                     f"pairs with the same tokenizer and vocabulary settings and other seeds, as --seeds 3 does"
                 )
+            mine_copies, copies = members[0].copies, other.members[0].copies
+            if copies != mine_copies or (copies and other.config.tokenizer != self.config.tokenizer):
+                raise ConfigError(
+                    f"a model of kind 'copy' may also write the words of a source, so it writes together with others "
+                    f"of its kind that cut sources alike, and model {number} is of kind {other.config.model.kind!r}: "
+                    f"leave out the first or that one"
+                )
             members += other.members
         return TranslatePredictor(self.config, members, self.searcher.candidates)
 
@@ -134,10 +143,11 @@ class TranslatePredictor(Predictor):
 
     def predict(self, items: Sequence[str], asking: Asking = BEST) -> list[Translated]:
         """The translations of each text."""
-        return self._predict(items, asking, self._wishes(asking, len(items)))
+        texts = listed_texts(items)
+        return self._predict(texts, asking, self._wishes(asking, len(texts)))
 
     def predict_stream(self, items: Iterable[str], asking: Asking = BEST) -> Iterator[Translated]:
-        waiting = iter(items)
+        waiting = iter(listed_texts(items) if isinstance(items, str) else items)
         listed = self._wishes(asking, None)
         wishes = cycle(listed) if len(listed) == 1 else iter(listed)
         read = 0
@@ -145,7 +155,7 @@ class TranslatePredictor(Predictor):
             own = list(islice(wishes, len(block)))
             if len(own) < len(block):
                 raise DataError(_uneven(asking, len(listed), f"{read + len(block):,} or more"))
-            yield from self._predict(block, asking.after(read), own)
+            yield from self._predict(listed_texts(block, read), asking.after(read), own)
             read += len(block)
         if len(listed) > 1 and next(wishes, None) is not None:
             raise DataError(_uneven(asking, len(listed), f"{read:,}"))
@@ -167,10 +177,6 @@ class TranslatePredictor(Predictor):
 
     def _predict(self, items: Sequence[str], asking: Asking, wishes: Sequence[Wishes]) -> list[Translated]:
         self.check(asking)
-        if isinstance(items, str):
-            raise DataError(
-                "predict takes a list of texts, and one text was given: put it in a list, as in predict([text])"
-            )
         bound = self if asking.max_length is None else self._up_to(asking.max_length)
         found = bound._translations(items, bound._search(asking), wishes, asking)
         answers = []
@@ -327,7 +333,7 @@ class TranslatePredictor(Predictor):
             return json.dumps(prediction.as_json(), ensure_ascii=False)
         lines = []
         for one in prediction.listed():
-            fields = [" ".join(item.split("\t")), one.text]
+            fields = [" ".join(item.split("\t")), " ".join(one.text.split("\t"))]
             if prediction.asking.scores:
                 fields.append(score_cell(one.log_prob))
             if prediction.asking.alignment:
@@ -341,12 +347,14 @@ class TranslatePredictor(Predictor):
         """That translations were cut, and at what length; that a text was not understood at all."""
         writing, longest = self.config.writing, self.config.longest
         own = (
-            f"the greatest length ({writing.ratio:g} tokens for each of the source and {writing.extra} more, at most "
-            f"{min(self.config.search.max_length, longest or self.config.search.max_length):,})"
+            f"the greatest length ({writing.ratio:g} tokens for each of the source and {writing.extra} more, in steps "
+            f"of {STEP}, at most {min(self.config.search.max_length, longest or self.config.search.max_length):,})"
         )
         words = cut_remark("translation", prediction.asking.max_length, own)
-        guessed = [GUESSED] if prediction.translations and not prediction.known else []
-        return [*guessed, *[words] * sum(not one.finished for one in prediction.translations)]
+        said = [GUESSED] if prediction.translations and not prediction.known else []
+        if any(one.attention == () for one in prediction.translations):
+            said.append(BLIND)
+        return [*said, *[words] * sum(not one.finished for one in prediction.translations)]
 
     def looks(self, item: str, asking: Asking = BEST) -> Looks:
         """Where the model looks when it translates a text, by layer and head: from the translation to the text, or
