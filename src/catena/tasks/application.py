@@ -112,7 +112,7 @@ class Asking:
         told = ("nbest", "beam_size", "length_penalty")
         if self.samples and (over := sorted(self.beyond() & set(told), key=told.index)):
             raise ConfigError(
-                f"samples = {self.samples} draws answers, and {over[0]} tells how to find the best: leave out one of them"
+                f"samples = {self.samples} draws answers, and {over[0]} tells how to find the best: leave out one"
             )
 
     def beyond(self) -> set[str]:
