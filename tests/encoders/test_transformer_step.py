@@ -136,6 +136,20 @@ def test_a_single_layer_knows_far_tails_of_its_activation() -> None:
     assert COMPILED[nn.GELU] == "gelu"
 
 
+@torch.no_grad()
+def test_weights_that_changed_unseen_are_met_after_training() -> None:
+    model, x = encoder(positions="rotary"), torch.randn(3, 6, 24)
+    state = model.begin(3, x.device, x.dtype)
+    before = steps(model, x), model.continue_(x, state)[0]
+    model.train()
+    for p in model.parameters():
+        p.data *= 0.5  # as fused optimisers do, of which torch keeps no count
+    whole = model.eval().whole(x)
+    for found, old in zip((steps(model, x), model.continue_(x, state)[0]), before, strict=True):
+        torch.testing.assert_close(found, whole, **CLOSE)
+        assert not torch.allclose(found, old, atol=0.01)
+
+
 @pytest.mark.parametrize(("norm", "n_kv_heads", "d_feed"), [("pre", 2, 44), ("post", 4, 42)])
 @torch.no_grad()
 def test_steps_of_8_bits_equal_one_pass_of_8_bits(norm: str, n_kv_heads: int, d_feed: int) -> None:

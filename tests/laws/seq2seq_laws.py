@@ -165,6 +165,22 @@ class EncoderDecoderLaws(StepperLaws):
         second.load_state_dict(first.state_dict())
         assert torch.equal(torch.cat(self.log_probs(second, rows)), wanted)
 
+    def test_weights_that_changed_unseen_are_met_after_training(self, make_model: Maker) -> None:
+        def answers(model: EncoderDecoder) -> Tensor:
+            stepper = model.stepper(self.source(self.sources))
+            state = stepper.advance(stepper.start(self.rows), torch.full((self.rows,), 4))
+            return stepper.log_probs(state)
+
+        model, fresh = make_model(), make_model()
+        before = answers(model)
+        model.train()
+        for parameter in model.parameters():
+            parameter.data *= 0.5  # as fused optimisers do, of which torch keeps no count
+        fresh.load_state_dict(model.state_dict())
+        wanted = answers(fresh)
+        assert not torch.allclose(wanted, before)
+        self.same(answers(model.eval()), wanted)
+
     # --- where it looks -----------------------------------------------------------------------------------------------
 
     def test_attention_is_over_the_real_source(self, model: EncoderDecoder) -> None:

@@ -11,6 +11,7 @@ values than of queries, neighbouring heads share theirs (Ainslie et al. 2023): l
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -67,6 +68,12 @@ class MultiHeadAttention(nn.Module):
         # A softmax does not see what is added to all scores of a query, so a bias of keys that are not turned learns
         # nothing: its gradient is rounding, which Adam would make into steps as large as any, in bfloat16 without end.
         self.keys.bias.requires_grad_(rotate is not None)
+
+    def train(self, mode: bool = True) -> Any:
+        """Forget the joined maps when the mode changes: fused optimisers change weights without a trace."""
+        if mode != self.training:
+            self._joined = None
+        return super().train(mode)
 
     def forward(
         self,

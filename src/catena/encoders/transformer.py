@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -152,6 +152,12 @@ class Transformer(CausalEncoder):
         for layer in self.layers:
             x = layer(x, cast(TransformerLayer, layer).attention.causal)
         return self.leave(x)
+
+    def train(self, mode: bool = True) -> Any:
+        """Forget the copies of the weights when the mode changes: fused optimisers change weights without a trace."""
+        if mode != self.training:
+            self._plan = None
+        return super().train(mode)
 
     def begin(self, b: int, device: torch.device, dtype: torch.dtype) -> KeyValueCache:
         self.check_causal()

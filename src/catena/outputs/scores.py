@@ -8,6 +8,7 @@ The rows may be those of an embedding (tied weights, Press & Wolf 2017). Forbidd
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -47,6 +48,12 @@ class WordScores(nn.Module):
         self.bias = nn.Parameter(torch.zeros(v)) if bias else None
         check_forbidden(forbidden, v)
         self.register_buffer("forbidden", forbidden_mask(forbidden, v) if forbidden else None, persistent=False)
+
+    def train(self, mode: bool = True) -> Any:
+        """Forget the bias that was kept when the mode changes: fused optimisers change weights without a trace."""
+        if mode != self.training:
+            self._kept = None
+        return super().train(mode)
 
     @property
     def effective_bias(self) -> Float[Tensor, " v"] | None:

@@ -9,6 +9,7 @@ Time O(n v d); memory O(v d) for the gradient and one block of logits, whatever 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,6 +34,12 @@ class ScoredOutput(OutputLayer):
     scores: WordScores
     temperature: float = 1.0
     _rows: FewRows | Int8Matrix | None = None
+
+    def train(self, mode: bool = True) -> Any:
+        """Forget the copy of the weights when the mode changes: fused optimisers change weights without a trace."""
+        if mode != self.training:
+            self._rows = None
+        return super().train(mode)
 
     @property
     def final_bias(self) -> Float[Tensor, " v"] | None:

@@ -10,7 +10,7 @@ for each of the three parts. Vaswani et al. 2017, section 3.1. Time O(t² d + t 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -73,6 +73,12 @@ class TransformerDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.plan: object = None
         """What a compiled step keeps of the weights."""
+
+    def train(self, mode: bool = True) -> Any:
+        """Forget the copies of the weights when the mode changes: fused optimisers change weights without a trace."""
+        if mode != self.training:
+            self.plan = None
+        return super().train(mode)
 
     def layer(self, i: int) -> DecoderLayer:
         return cast(DecoderLayer, self.layers[i])
