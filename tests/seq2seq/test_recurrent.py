@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
+from catena.seq2seq.base import Source
 from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.recurrent_settings import RecurrentSettings
-from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker
+from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker, padded
 
 
 def settings(**options: Any) -> RecurrentSettings:
@@ -75,3 +77,36 @@ class TestNoAttention(EncoderDecoderLaws):
     )
     def make_model(self, request: pytest.FixtureRequest) -> Maker:
         return maker({"attention": "none", **request.param})
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("options", "before_output"),
+    [
+        ({}, 2 * 5 * 6),
+        ({"order": "bahdanau"}, 2 * 5 * 6),
+        ({"order": "gnmt", "tied": False}, 2 * 5 * 6),
+        ({"input_feeding": False, "encoder": "additive"}, 2 * 5 * 6),
+        ({"attention": "none", "cell": "coupled_lstm"}, 2 * 5 * 6),
+        ({"attention_kind": "marginal", "input_feeding": False}, 2 * 5 * 7 * 6),
+    ],
+    ids=["luong", "bahdanau", "gnmt", "additive", "none", "marginal"],
+)
+def test_dropout_is_at_embeddings_between_layers_and_before_the_output_in_training_alone(
+    options: dict[str, Any], before_output: int, training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every unit of b = 2 sources of 7 and targets of 5 that may be dropped is asked once, and no other."""
+    asked = 0
+
+    def count(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        nonlocal asked
+        assert p in (0.0, 0.2)
+        asked += x.numel() if p and training else 0
+        return x
+
+    monkeypatch.setattr(torch.nn.functional, "dropout", count)
+    model = maker({"n_layers": 3, "d": 6, "d_embedding": 6, **options})().train(training)
+    source, (targets, lengths) = Source(*padded([[4] * 7, [5] * 7])), padded([[4] * 4 + [3], [5, 3]])
+    model.loss(source, targets, lengths)
+    embedded, between = 2 * (7 + 5) * 6, 2 * 2 * (7 + 5) * 6
+    assert asked == (embedded + between + before_output if training else 0)
