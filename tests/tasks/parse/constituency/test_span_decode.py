@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,8 +18,9 @@ from catena.tasks.parse.constituency.constraints import Given
 from catena.tasks.parse.constituency.settings import SpanModel
 from catena.tasks.parse.constituency.span_decode import Names, SpanDecoder
 from catena.tasks.parse.constituency.span_model import SpanScores
+from catena.tasks.parse.constituency.span_ranked import best_trees
 from catena.tasks.parse.constituency.trees import Phrase, tree_of
-from tests.oracle.span_parses import Brackets, weights_of_trees
+from tests.oracle.span_parses import Brackets, best_binary_form, weights_of_trees
 
 WORDS = ("a", "b", "c")
 NAMES = Names(Labels(["NP", "S NP"], [5, 3]), Labels(["D", "N"]), "TOP")
@@ -30,10 +32,10 @@ def scores(seed: int = 3) -> SpanScores:
     return SpanScores(torch.randn(1, 3, 3, 3, generator=generator) * 1.3, torch.randn(1, 3, 2, generator=generator))
 
 
-def text_of(tree: Brackets, given: SpanScores) -> str:
+def text_of(tree: Brackets, given: SpanScores, top: str = "TOP") -> str:
     tags = [NAMES.tags.name(int(q)) for q in given.tags[0].argmax(-1)]
     phrases = [Phrase(i, j + 1, CHAINS[q]) for i, j, q in tree]
-    return to_text(tree_of(WORDS, tags, phrases, "TOP"))
+    return to_text(tree_of(WORDS, tags, phrases, top))
 
 
 def listed(given: SpanScores) -> dict[str, float]:
@@ -70,6 +72,45 @@ def test_the_k_best_have_their_exact_probabilities(seed: int) -> None:
             assert answer.probability == pytest.approx(exact[text], rel=1e-5)
 
 
+@pytest.mark.parametrize("top", ["NP", "TOP"])
+def test_the_k_best_are_different_trees_that_share_all_probability(top: str) -> None:
+    """A tree that is given its top is that of the phrases with the top, and is listed once with both probabilities."""
+    given = scores(1)
+    names = Names(NAMES.chains, NAMES.tags, top)
+    decoder = SpanDecoder(SpanModel(), given, [WORDS], names)
+    answers = decoder.parsed(Asking(nbest=500), torch.Generator())[0].answers
+    texts = [to_text(answer.tree) for answer in answers]
+    weights = weights_of_trees(given.spans[0].double().tolist())
+    exact: Counter[str] = Counter()
+    for tree, weight in weights.items():
+        exact[text_of(tree, given, top)] += weight / math.fsum(weights.values())
+    assert len(texts) == len(set(texts)) == len(exact)
+    for text, answer in zip(texts, answers, strict=True):
+        assert answer.probability == pytest.approx(exact[text], rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ranked_trees_are_those_with_the_best_forms(seed: int) -> None:
+    given = scores(seed)
+    spans = given.spans[0].double().numpy().round(seed % 2 + 1)
+    spans[0, 1, seed % 3] = -math.inf
+    table = spans.tolist()
+    by_form = sorted((best_binary_form(table, tree) for tree in weights_of_trees(table)), reverse=True)
+    possible = [score for score in by_form if score > -math.inf]
+    for k in (1, 2, 5, 1000):
+        found = best_trees(spans, k)
+        assert len({tuple(sorted(tree)) for tree in found}) == len(found)
+        assert [best_binary_form(table, tuple(sorted(tree))) for tree in found] == pytest.approx(possible[:k])
+
+
+def test_a_flat_tree_of_many_words_has_its_k_best_too() -> None:
+    """It has more binary forms than could be listed, all of one score."""
+    spans = np.full((40, 40, 3), -5.0)
+    spans[..., 0] = 0.0
+    assert best_trees(spans, 1) == [[]]
+    assert sorted(map(len, best_trees(spans, 12))) == [0, *[1] * 11]
+
+
 def test_the_best_tree_is_that_of_the_best_binary_form() -> None:
     for seed in range(10):
         given = scores(seed)
@@ -81,8 +122,6 @@ def test_the_best_tree_is_that_of_the_best_binary_form() -> None:
 
 
 def best_form(given: SpanScores, tree: Brackets) -> float:
-    from tests.oracle.span_parses import best_binary_form
-
     return best_binary_form(given.spans[0].double().tolist(), tree)
 
 

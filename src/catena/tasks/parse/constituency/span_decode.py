@@ -1,7 +1,7 @@
 """From scores of spans to trees: the best, the k best, samples, and the brackets that can be expected.
 
 Several binary forms may stand for one tree. Samples are exact: a tree is drawn by its probability. The k best are the
-trees of the best binary forms, with their exact probabilities, put in order by these.
+trees whose best binary forms are best, with their exact probabilities, put in order by these.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from catena.tasks.parse.constituency.answers import Answer, Confidence, Parsed
 from catena.tasks.parse.constituency.constraints import Given, check_given
 from catena.tasks.parse.constituency.settings import SpanModel
 from catena.tasks.parse.constituency.span_model import SpanScores
+from catena.tasks.parse.constituency.span_ranked import best_trees
 from catena.tasks.parse.constituency.span_trees import (
     BETWEEN,
     NO_PHRASE,
@@ -38,8 +39,6 @@ from catena.tasks.parse.constituency.span_trees import (
 )
 from catena.tasks.parse.constituency.trees import Phrase, tree_of
 
-MOST_FORMS = 1024
-"""Binary forms that are looked at for the k best trees."""
 LEAST = 0.01
 """Brackets of a smaller probability are not told."""
 
@@ -151,25 +150,16 @@ class SpanDecoder:
             yield [Phrase(i, j, labels) for (i, j), labels in chains.items()]
 
     def _k_best(self, row: int, k: int) -> list[list[Phrase]]:
-        tree, forms = self._tree(row), 4 * k
-        while True:
-            top = tree.topk(forms)
-            real = [m for m, score in zip(top.members.tolist(), top.scores.tolist(), strict=True) if score > NEVER]
-            found = self._distinct(real)
-            if len(found) >= k or len(real) < forms or forms >= MOST_FORMS:
-                return found[:k]
-            forms *= 4
+        n = len(self.sentences[row])
+        found: dict[tuple[Phrase, ...], list[Phrase]] = {}
+        for spans in best_trees(self.spans[row, :n, :n].numpy(), 2 * k):  # a tree has two readings at most
+            phrases = self._phrases(iter(spans))
+            found.setdefault(tuple(sorted(self._readings(phrases, n)[-1])), phrases)
+        return list(found.values())[:k]
 
     def _sampled(self, row: int, n: int, generator: torch.Generator) -> list[list[Phrase]]:
         drawn = self._tree(row).sample(n, generator).tolist()
         return [self._phrases((i, j, q) for i, j, q in member if i >= 0) for member in drawn]
-
-    def _distinct(self, members: list[list[list[int]]]) -> list[list[Phrase]]:
-        found: dict[tuple[Phrase, ...], list[Phrase]] = {}
-        for member in members:
-            phrases = self._phrases((i, j, q) for i, j, q in member if i >= 0)
-            found.setdefault(tuple(sorted(phrases)), phrases)
-        return list(found.values())
 
     def _phrases(self, spans: Iterator[tuple[int, int, int]]) -> list[Phrase]:
         return [Phrase(i, j + 1, self.names.split[q]) for i, j, q in spans if q != NO_PHRASE]
@@ -200,10 +190,21 @@ class SpanDecoder:
     def _log_probability(self, row: int, phrases: Sequence[Phrase]) -> float:
         """That of a tree; its tags are not counted. -inf where a chain of its labels was never seen."""
         n = len(self.sentences[row])
-        spans = label_ids(phrases, self.names.chains)
-        if spans is None:
+        known = [
+            spans for one in self._readings(phrases, n) if (spans := label_ids(one, self.names.chains)) is not None
+        ]
+        if not known:
             return NEVER
-        return float(log_probabilities(self.spans[row : row + 1, :n, :n].double(), gold_trees([spans], [n]))[0])
+        scores = self.spans[row, :n, :n].double().expand(len(known), -1, -1, -1)
+        return float(log_probabilities(scores, gold_trees(known, [n] * len(known))).logsumexp(0))
+
+    def _readings(self, phrases: Sequence[Phrase], n: int) -> list[list[Phrase]]:
+        """The sets of phrases that are written as the tree of these: where the top stands alone above all words, the
+        set without it, above which it is put, and the set with it; else these alone."""
+        top = Phrase(0, n, (self.names.top,))
+        above = [phrase for phrase in phrases if (phrase.first, phrase.end) == (0, n)]
+        below = [phrase for phrase in phrases if phrase not in above]
+        return [below, [*below, top]] if above in ([], [top]) else [list(phrases)]
 
     def _label_counts(self, row: int) -> Float[np.ndarray, "t u q"]:
         """How often each single label is expected over each span."""
