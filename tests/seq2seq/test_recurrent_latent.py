@@ -81,3 +81,27 @@ def test_nothing_is_drawn_when_it_does_not_train() -> None:
     assert isinstance(model.looking.focus, Sampled)
     first, second = (model.token_log_probs(SOURCE, *TARGETS) for _ in range(2))
     assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_reinforce_is_its_formula(remembers: bool) -> None:
+    """Value and gradients by loops, with a baseline that moves with the batches; what fills up has no say."""
+    reinforce, baseline = Reinforce(remembers=remembers, momentum=0.75).double(), 0.0
+    lengths, n = [3, 1], 4
+    real = torch.arange(3) < torch.tensor(lengths)[:, None]
+    for seed in range(3):
+        torch.manual_seed(seed)
+        log_probs, drawn = (torch.randn(2, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+        value = reinforce(log_probs, drawn, real)
+        rewards = log_probs.tolist()
+        mean = sum(sum(row[:length]) for row, length in zip(rewards, lengths, strict=True)) / n
+        assert value.item() == pytest.approx(-mean)
+        value.backward()
+        assert torch.allclose(log_probs.grad, -real.double() / n)
+        for i, length in enumerate(lengths):
+            for t in range(3):
+                reached = range(t, length) if remembers else range(t, min(t + 1, length))
+                gain = sum(rewards[i][u] - baseline for u in reached)
+                assert drawn.grad[i, t].item() == pytest.approx(-gain / n)
+        baseline = 0.75 * baseline + 0.25 * mean
+        assert reinforce.baseline.item() == pytest.approx(baseline)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from catena.decoding.stepper import Stepper
 from catena.seq2seq.base import Source
 from tests.laws.seq2seq_laws import SIDES, padded
 from tests.oracle import translation
@@ -30,6 +31,8 @@ TARGETS = [[4, 5, 3], [3], [6, 7, 7, 4, 3]]
         {"attention": "none", "encoder": "additive", "n_layers": 2, "handover": "mean"},
         {"attention_kind": "marginal", "input_feeding": False, "attention": "concat_product"},
         {"attention_kind": "local_monotonic", "window": 1, "reverse": True},
+        {"attention_kind": "local_monotonic", "window": 1, "input_feeding": False},
+        {"attention_kind": "local_monotonic", "window": 1, "order": "gnmt", "n_layers": 2},
         {"attention_kind": "local_predictive", "window": 2, "input_feeding": False},
     ],
     ids=lambda options: "-".join(str(value) for value in options.values()) or "plain",
@@ -47,6 +50,7 @@ def test_values_and_gradients_are_those_of_single_steps(options: dict[str, Any])
     targets, lengths = padded(TARGETS)
     found = model.token_log_probs(source, targets, lengths)
     assert torch.allclose(found[found != 0], torch.stack(wanted), rtol=0, atol=1e-9)
+    assert torch.allclose(found, Stepper.token_log_probs(model.stepper(source), targets, lengths), rtol=0, atol=1e-9)
     unique = list(model.parameters())
     slow = torch.autograd.grad(-torch.stack(wanted).mean(), unique, allow_unused=True)
     fast = torch.autograd.grad(model.loss(source, targets, lengths), unique, allow_unused=True)
