@@ -14,7 +14,8 @@ from torch import nn
 from catena.checkpoint import open_checkpoint
 from catena.errors import ConfigError, DataError, DivergedError
 from catena.randomness import Randomness
-from catena.training.loop import Loop, higher_is_better, train
+from catena.training.judging import higher_is_better
+from catena.training.loop import Loop, train
 from catena.training.report import Evaluated, LinesReporter, Outcome, Progress, SilentReporter
 from catena.training.run import RunFolder, create_run
 from catena.training.settings import TrainingSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 from torch import Tensor
 
 from catena.tasks.application import Trained
-from catena.training.loop import finite
+from catena.training.judging import finite
 from catena.training.report import LinesReporter, Outcome, Reporter, Started, Together, number
 from catena.training.run import RunFolder
 from catena.training.state import TrainingState

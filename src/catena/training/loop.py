@@ -22,6 +22,7 @@ from catena.registry import did_you_mean
 from catena.training.average import Weights, build_averaging, copies, using
 from catena.training.clock import Clock
 from catena.training.interrupt import Interruption
+from catena.training.judging import finite, higher_is_better, is_better, steps_to_keep
 from catena.training.memory import memory_advice
 from catena.training.optimise import Updater
 from catena.training.report import Evaluated, LinesReporter, Outcome, Progress, Reporter, Started, Together
@@ -30,9 +31,6 @@ from catena.training.schedule import build_schedule
 from catena.training.settings import TrainingSettings
 from catena.training.state import TrainingState, random_states, restore_random_states, undisturbed
 from catena.training.task import EpochPlan, Evaluation, Task
-
-LOWER_IS_BETTER = ("loss", "perplexity", "error", "bits", "nats", "entropy", "calibration", "ratio", "extra")
-"""Words in the name of a score of which less is better."""
 
 
 def train(
@@ -249,7 +247,7 @@ class Loop:
         self.averaging.before_evaluation()
         evaluation = self._scores()
         self.evaluation_seconds = self.clock.seconds() - began
-        is_best = self._is_best(evaluation.scores)
+        is_best = is_better(evaluation.scores, state.best_scores, self.metric, self.higher_is_better, self.task.ties)
         state.stale = 0 if is_best else state.stale + 1
         if is_best:
             state.best_step = state.step
@@ -283,17 +281,6 @@ class Loop:
             )
         return evaluation
 
-    def _is_best(self, scores: dict[str, float]) -> bool:
-        if self.state.best_step < 0:
-            return True
-        score, best = scores[self.metric], self.state.best_scores[self.metric]
-        if best is None or not math.isfinite(score):
-            return best is None and math.isfinite(score)
-        if score == best and self.task.ties in scores:
-            before = self.state.best_scores.get(self.task.ties)
-            return before is not None and scores[self.task.ties] < before
-        return score > best if self.higher_is_better else score < best
-
     def _metrics_row(self, progress: Progress, evaluation: Evaluation, is_best: bool) -> dict[str, Any]:
         return {
             "step": progress.step,
@@ -315,7 +302,8 @@ class Loop:
         if run is None:
             return
         state.kept.setdefault(state.step, None)
-        state.kept = {step: state.kept[step] for step in self._steps_to_keep()}
+        kept = steps_to_keep(state.kept, state.best_step, self.settings, self.higher_is_better)
+        state.kept = {step: state.kept[step] for step in kept}
         state.plateau_reached = self.schedule.plateau.reached
         state.plateau_waited = self.schedule.plateau.waited
         average = self.averaging.weights()
@@ -334,15 +322,6 @@ class Loop:
             run.point_best(state.step)
         run.prune(state.kept)
         self.saved_step = state.step
-
-    def _steps_to_keep(self) -> list[int]:
-        kept, settings = self.state.kept, self.settings
-        sign = -1 if self.higher_is_better else 1
-        scored = [(score * sign, step) for step, score in kept.items() if score is not None]
-        best = [step for _, step in sorted(scored)[: settings.keep_best]]
-        newest = sorted(kept)[-settings.keep_last :]
-        first = [self.state.best_step] if self.state.best_step in kept else []
-        return sorted({*best, *newest, *first})
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         numbers, tensors = checkpoint.state(), checkpoint.training()
@@ -441,18 +420,6 @@ def device_of(model: nn.Module) -> torch.device:
     for parameter in model.parameters():
         return parameter.device
     raise ConfigError("the model has nothing to train: it has no parameters")
-
-
-def higher_is_better(task: Task, metric: str) -> bool:
-    """Whether more of a metric is better: as the task says of its own, by their names for the others."""
-    if metric == task.metric:
-        return task.higher_is_better
-    return not any(word in metric.lower() for word in LOWER_IS_BETTER)
-
-
-def finite(scores: dict[str, float]) -> dict[str, float | None]:
-    """Scores as plain numbers, None in place of what is not finite."""
-    return {name: float(s) if math.isfinite(s) else None for name, s in scores.items()}
 
 
 @contextmanager
