@@ -58,6 +58,13 @@ def joined(lines: list[str]) -> str:
         pytest.param("one\ntwo\nthree\n", "text", {}, id="word list"),
         pytest.param("a b c d\ne f g h\n\ni j k l\nm n o p\n\nq r s t\n", "text", {}, id="verse of equal lines"),
         pytest.param("pos a good film\nneg a bad film\nneg dull stuff\npos fine\n" * 3, "kim", {}, id="word labels"),
+        pytest.param(
+            "good not bad\nbad not good\n" + "good what a film\nbad no film\n" * 8,
+            "kim",
+            {},
+            id="labels that are words",
+        ),
+        pytest.param("The cat sees a dog\nA dog likes the cat\nThe sun shines\n" * 4, "text", {}, id="toy texts"),
         pytest.param("DESC:manner how is it\nHUM:ind who is it\n" * 8, "kim", {}, id="TREC"),
         pytest.param("-1 a bad film\n+1 a good one\n-1 dull\n", "kim", {}, id="signed labels"),
         pytest.param(

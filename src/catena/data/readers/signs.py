@@ -219,7 +219,20 @@ def kim_sign(sample: Sample) -> Sign | None:
     once = sum(count == 1 for count in labels.values())
     is_small = 2 <= len(labels) <= (0.05 if len(lines) >= 100 else 0.25) * len(lines)
     is_named = all(re.search(r"\w", label) and label[-1] not in ":.,;!?" for label in labels)
-    return sign if is_small and is_named and once <= 0.2 * len(labels) else None
+    return sign if is_small and is_named and once <= 0.2 * len(labels) and not _are_words(lines) else None
+
+
+def _are_words(lines: Sequence[str]) -> bool:
+    """Whether what lines begin with are words of their texts, such as "the" and "a", rather than labels: each of them
+    stands within a fifth of the lines that begin with another, at least."""
+    parted = [
+        (first, re.findall(r"\w+", rest)) for first, _, rest in (line.casefold().partition(" ") for line in lines)
+    ]
+    for label in {first for first, _ in parted}:
+        others = [label in words for first, words in parted if first != label]
+        if sum(others) < 0.2 * len(others):
+            return False
+    return True
 
 
 # --- plain text, and nothing at all -------------------------------------------------------------------------
