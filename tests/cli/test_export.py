@@ -57,3 +57,9 @@ def test_a_recurrent_model_goes_to_onnx_alone(tmp_path: Path, capsys: pytest.Cap
     assert "export it --to onnx" in capsys.readouterr().err
     assert main(["export", str(run)]) == 2
     assert "name the folder or the file to write" in capsys.readouterr().err
+
+
+def test_no_kind_is_sent_where_it_cannot_go(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = trained(tmp_path, ["--model", "convolutional", "--model.d", "8"])
+    assert main(["export", str(run), "--to", "ctranslate2", "-o", str(tmp_path / "out")]) == 1
+    assert "this model is of another kind: train a Transformer" in capsys.readouterr().err

@@ -55,6 +55,29 @@ def test_every_line_has_its_answer_also_a_blank_one(catena: Catena, trained: Pat
     assert catena("predict", trained, stdin=path.read_bytes()).out == from_file
 
 
+def test_the_file_that_is_read_is_not_written_over(catena: Catena, trained: Path, tmp_path: Path) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text("rain\n", encoding="utf-8")
+    (tmp_path / "same.txt").symlink_to(path)
+    for name in (path, "texts.txt", "./same.txt"):
+        said = catena("predict", trained, path, "-o", name)
+        assert said.code == 2
+        assert matches(
+            said.sentence, f"{Path(name)} is the file that is read, and would be lost: name another one as -o"
+        )
+    assert path.read_text(encoding="utf-8") == "rain\n"
+    assert catena("predict", trained, path, "-o", "other.txt").code == 0
+    assert catena("predict", trained, path, "-o", "other.txt").code == 0, "what was written before is written anew"
+
+
+def test_a_closed_standard_input_is_told(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["predict", str(trained)]) == 2
+    assert "standard input is closed, and no file is named" in capsys.readouterr().err
+
+
 def test_nothing_to_predict_for_is_nothing(catena: Catena, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
     assert catena("predict", trained, tmp_path / "empty").out == ""

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from catena.cli.main import main
+from tests.cli.conftest import Catena
 from tests.tasks.translate.toy import sentences, write_files
 
 NETWORK = ["--model", "recurrent", "--cell", "gru", "--model.d", "16", "--d-embedding", "16", "--threads", "1"]
@@ -187,3 +188,11 @@ def test_csv_with_a_header_is_trained_on_scored_and_translated(
         found = capsys.readouterr()
         assert len(found.out.splitlines()) == 30
         assert found.err.splitlines()[0] == f"catena predict: {words[0]}:1 names the columns (en, de) and is no pair"
+
+
+def test_what_answers_alone_leave_out_is_told(catena: Catena, folder: Path) -> None:
+    words = ["predict", folder / "run", folder / "dev.en", "--format", "text"]
+    said = catena(*words, "--scores")
+    assert said.code == 0
+    assert "--format text has the answers alone, without what --scores asks for" in said.err
+    assert "answers alone" not in catena(*words, "--nbest", "2").err

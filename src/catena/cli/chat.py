@@ -61,8 +61,10 @@ def run(argv: Sequence[str]) -> int:
             f"--{keys[0][0].dotted.removesuffix('.kind')} is for models that write, and {flags.run} chooses its "
             f"responses: leave it out"
         )
+    from catena.cli.predict import typed
+
     chat = Chat(model, config.search if keys else None, flags.seed)
-    _talk(chat, sys.stdin.isatty(), flags.encoding or "utf-8")
+    _talk(chat, typed(), flags.encoding or "utf-8")
     return 0
 
 

@@ -63,7 +63,7 @@ def run(argv: Sequence[str]) -> int:
     about = "Correct texts by sampling what was meant, given what was written."
     flags = parse_flags(CorrectFlags, argv, USAGE, about)
     if flags.output is not None:
-        check_writable(flags.output, "corrected.txt")
+        check_writable(flags.output, "corrected.txt", flags.file)
 
     from catena.cli.machine import open_model
     from catena.decoding.mcmc import Schedule

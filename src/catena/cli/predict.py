@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from catena.tasks.application import Asking, Predictor
 
 
+UNWRITTEN = {"scores", "alignment"}
+"""What is asked for in vain where answers alone are written."""
+
+
 @dataclass(frozen=True)
 class PredictFlags(AskingFlags, ReadingFlags, WeightFlags, Machine):
     """What is predicted for, and how the predictions are written."""
@@ -46,7 +50,7 @@ def run(argv: Sequence[str]) -> int:
     about = "Predict for a file or standard input."
     flags = parse_flags(PredictFlags, argv, "catena predict RUN [FILE]", about)
     if flags.output is not None:
-        check_writable(flags.output, "predictions.tsv")
+        check_writable(flags.output, "predictions.tsv", flags.file)
     if flags.file == "-":
         check_lines(flags)
 
@@ -70,7 +74,7 @@ def run(argv: Sequence[str]) -> int:
         for said in model.about_inputs(path, reading):
             sys.stderr.write(f"catena predict: {said}\n")
         items = model.read_inputs(path, reading)
-    lines = _predicted(model, items, format, asking, flags.file == "-" and sys.stdin.isatty())
+    lines = _predicted(model, items, format, asking, flags.file == "-" and typed())
     if flags.output is not None:
         write_lines(flags.output, lines)
         return 0
@@ -102,6 +106,9 @@ def _format_of(model: Predictor, named: str | None, asking: Asking) -> str:
         return model.format_for(asking)
     if named not in model.formats:
         raise UsageError(f"--format is {named!r}, and must be {' or '.join(model.formats)}")
+    if named == "text" and asking.beyond() & UNWRITTEN and model.format_for(asking) != "text":
+        flag = f"--{min(asking.beyond() & UNWRITTEN)}"
+        sys.stderr.write(f"catena predict: --format text has the answers alone, without what {flag} asks for\n")
     return named
 
 
@@ -118,8 +125,15 @@ def _predicted(model: Predictor, items: Iterator[object], format: str, asking: A
         sys.stderr.write(f"catena predict: {said}\n")
 
 
+def typed() -> bool:
+    """Whether a person types into standard input, which may be closed: then it is None."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def standard_input(encoding: str) -> Iterator[str]:
     """The lines of standard input, as they come."""
+    if sys.stdin is None:
+        raise UsageError("standard input is closed, and no file is named: give texts by one of them")
     for number, line in enumerate(sys.stdin.buffer, start=1):
         try:
             yield line.decode(encoding).removeprefix("\ufeff").rstrip("\r\n")

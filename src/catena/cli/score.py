@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from catena.cli.flags import Machine, arg, parse_flags
-from catena.cli.predict import standard_input
+from catena.cli.predict import standard_input, typed
 from catena.cli.reading import ReadingFlags
 from catena.cli.usage import UsageError
 from catena.cli.weights import WeightFlags
@@ -45,7 +45,7 @@ def run(argv: Sequence[str]) -> int:
     about = "Log-probability, perplexity and bits of each text and of all of them. Each text is scored by itself."
     flags = parse_flags(ScoreFlags, argv, "catena score RUN [FILE]", about)
     if flags.output is not None:
-        check_writable(flags.output, "scores.tsv")
+        check_writable(flags.output, "scores.tsv", flags.file)
 
     from catena.cli.machine import open_model
     from catena.tasks.lm.predictor import LmPredictor
@@ -55,7 +55,7 @@ def run(argv: Sequence[str]) -> int:
         raise UsageError(f"{flags.run} is no language model: train one with 'catena train lm'")
     own = flags.file == "-"
     texts = standard_input(flags.encoding or "utf-8") if own else model.read_inputs(Path(flags.file), flags.reading())
-    scored = (model.predict([text])[0] for text in texts) if own and sys.stdin.isatty() else model.predict_stream(texts)
+    scored = (model.predict([text])[0] for text in texts) if own and typed() else model.predict_stream(texts)
     totals = Totals()
     lines = _lines(scored, model, flags, totals)
     if flags.output is not None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.data.examples import ParallelText, Place
-from catena.data.readers import parallel
+from catena.data.readers import parallel, tsv_label
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with, texts
 
@@ -59,3 +59,15 @@ def test_the_place_where_files_come_apart_is_named(tmp_path: Path) -> None:
         list(parallel.read(source, target))
     with pytest.raises(FormatError, match=r"line 41 is too much in .*a\.en"):
         list(parallel.read(target, source))
+
+
+def test_few_first_words_are_no_sign_of_labels(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("the dog\n" + "the cat sleeps\tdie Katze\na bird sings\tein Vogel\n" * 20, encoding="utf-8")
+    with pytest.raises(FormatError, match=r"pairs\.tsv:1 has 1 tab-separated field, not 2") as refused:
+        list(parallel.read(path))
+    assert "kim" not in str(refused.value)
+    labels = tmp_path / "labels.txt"
+    labels.write_text("the dog\na cat\nthe bird\na fish\n" * 20, encoding="utf-8")
+    with pytest.raises(FormatError, match="Give --format kim to read it so"):
+        list(tsv_label.read(labels))

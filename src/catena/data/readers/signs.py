@@ -330,13 +330,17 @@ def first_sign(sample: Sample) -> tuple[str, Sign]:
     return "unknown", Sign(no_sign(sample))
 
 
+COLUMNS = ("parallel", "csv", "tsv")
+"""Where texts stand in columns: that few different words begin the lines of such a file is no sign of labels."""
+
+
 def hint(path: Path | str, tried: str) -> str:
     """Words for the end of a reader's error: which format the file seems to be in, when it is another one."""
     try:
         name, sign = first_sign(take_sample(path))
     except CatenaError:
         return ""
-    if name in (tried, "text"):
+    if name in (tried, "text") or (name == "kim" and tried in COLUMNS):
         return ""
     return (
         f"({sign.why}.)"

@@ -8,6 +8,7 @@ from catena.data.vocabulary import UNK_SYMBOL
 from catena.errors import ConfigError
 from catena.kernels.int8_weight import Int8Weight
 from catena.seq2seq.base import EncoderDecoder
+from catena.seq2seq.recurrent import RecurrentEncoderDecoder
 from catena.seq2seq.transformer import Transformer
 from catena.tasks.translate.encoding import Encoding
 
@@ -25,7 +26,8 @@ def export_to(
         from catena.export.ctranslate2 import Tokens, to_ctranslate2
 
         if not isinstance(model, Transformer):
-            raise ConfigError("CTranslate2 runs Transformers, and this model is of another kind: export it --to onnx")
+            cure = "export it --to onnx" if isinstance(model, RecurrentEncoderDecoder) else "train a Transformer"
+            raise ConfigError(f"CTranslate2 runs Transformers, and this model is of another kind: {cure}")
         source, target = encoding.source.vocabulary, encoding.target.vocabulary
         tokens = Tokens(source.tokens(range(len(source))), target.tokens(range(len(target))), UNK_SYMBOL)
         to_ctranslate2(model, tokens, folder, quantization)
