@@ -229,7 +229,7 @@ class EncoderDecoderLaws(StepperLaws):
                 if t < lengths[row]:
                     self.same(stepper.attention(state)[row], whole[row, t])
             state = stepper.advance(state, targets[:, t])
-        picked = torch.tensor([3, 0, 3])
-        some = stepper.select(state, picked)
-        self.same(stepper.attention(some), stepper.attention(state)[picked])
-        assert torch.equal(stepper.source_mask(some), stepper.source_mask(state)[picked])
+        for picked in (torch.tensor([3, 0, 3]), torch.tensor([3, 3, 1, 1])):
+            some = stepper.select(state, picked)
+            self.same(stepper.attention(some), stepper.attention(state)[picked])
+            assert torch.equal(stepper.source_mask(some), stepper.source_mask(state)[picked])

@@ -113,6 +113,20 @@ class StepperLaws:
                 alone = stepper.advance(alone, ids[i : i + 1])
             self.same(stepper.log_probs(twice)[row : row + 1], stepper.log_probs(alone))
 
+    def test_neighbours_of_one_row_are_selected_and_joined_as_those_of_a_beam(self, stepper: Stepper[Any]) -> None:
+        state, _ = self.stepped(stepper, 2)
+        more = some_ids(stepper, state, 2, seed=7)
+        origins = torch.tensor([0, 0, 3, 3, 2, 2, 4, 4])
+        beam = stepper.advance(stepper.select(state, origins), more[origins, 0])
+        state = stepper.advance(state, more[:, 0])
+        for rows in ([7, 6, 3, 2, 2, 1], [2, 3, 7, 7], [5]):
+            chosen = torch.tensor(rows)
+            joined = stepper.join([stepper.select(beam, chosen), stepper.select(state, torch.tensor([1])), beam])
+            own = torch.cat((origins[chosen], torch.tensor([1]), origins))
+            self.same(stepper.log_probs(joined), stepper.log_probs(state)[own])
+            after = stepper.log_probs(stepper.advance(joined, more[own, 1]))
+            self.same(after, stepper.log_probs(stepper.advance(state, more[:, 1]))[own])
+
     def test_joined_rows_are_as_they_were(self, stepper: Stepper[Any]) -> None:
         state, _ = self.stepped(stepper, 3)
         parts = [stepper.select(state, torch.tensor(rows, dtype=torch.int64)) for rows in ([4, 0], [], [2])]

@@ -53,6 +53,8 @@ def test_area_is_the_share_that_is_covered_and_a_crossing_covers_nothing() -> No
     assert AREA([hull], [on(0, 1, 2, 0)]) == 0.5
     assert AREA([hull, hull], [hull, on(0, 2, 1, 3, 0)]) == 0.5
     assert AREA([hull], [on(3, 2, 1, 0, 3)]) == 1.0
+    assert AREA([on(3, 2, 1, 0, 3)], [on(0, 1, 2, 0)]) == 0.5, "a hull that is told the other way round"
+    assert AREA([hull], [on(0, 1, 3, 4, 2, 0)]) == 0.0, "it crosses itself, and goes more around one side"
     line = Pointed([(0.0, 0.0), (1.0, 1.0)], (0, 1, 0))
     assert AREA([line], [line]) == 1.0
     assert AREA([line], [line._replace(positions=(0, 0))]) == 0.0
@@ -68,6 +70,7 @@ def test_crossings_are_between_sides_that_are_no_neighbours() -> None:
 
 def test_triangles_edits_and_lengths() -> None:
     assert TRIANGLES([on(0, 1, 4, 1, 2, 4)], [on(4, 1, 0)]) == 0.5
+    assert TRIANGLES([on(0, 1, 4, 1, 2, 4)], [on(4, 1, 0, 0, 1, 2)]) == 0.5, "wrong ones find nothing"
     assert TRIANGLES([on()], [on()]) == 0.0
     assert POSITION_ERROR([on(0, 1, 2, 3)], [on(0, 2, 3)]) == 0.25
     assert tour_length([SQUARE[k] for k in (0, 1, 2, 3)]) == 4.0

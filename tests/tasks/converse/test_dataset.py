@@ -111,7 +111,12 @@ def test_too_few_responses_are_filled_up_or_refused() -> None:
         questions_of(part, EvaluationSettings(), "pairs")
     groups = questions_of(part, EvaluationSettings(candidates=3), "pairs", ["x", "r", "y", "z"])
     assert all(len(group[0].candidates) == 3 and group[0].candidates[0] == "r" for group in groups)
-    assert {"r"} | {"x", "y", "z"} >= set(groups[0][0].candidates)
+    for seed in range(20):  # neither a right one nor one twice
+        groups = questions_of(part, EvaluationSettings(candidates=4, seed=seed), "pairs", ["x", "r", "y", "x", "z"])
+        assert [sorted(group[0].candidates[1:]) for group in groups] == [["x", "y", "z"]] * 2
+    part = [exchange(f"c{i}", f"r{i}") for i in range(4)]  # three wrong ones are at hand, as many as are asked for
+    groups = questions_of(part, EvaluationSettings(candidates=4), "pairs", ["more"])
+    assert all(sorted(group[0].candidates) == ["r0", "r1", "r2", "r3"] for group in groups)
 
 
 def test_a_report_names_what_was_asked() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +138,60 @@ def test_without_files_there_is_a_problem_or_an_answer(data: dict[str, Any]) -> 
         prepare(configs.parse(PointConfig, {"data": data}), Randomness(0))
 
 
+def in_circle(a: Any, b: Any, c: Any, p: Any) -> bool:
+    """Whether a point lies in the circle through three others, by the distances from its middle."""
+    d = 2 * (a[0] * (b[1] - c[1]) + b[0] * (c[1] - a[1]) + c[0] * (a[1] - b[1]))
+    squares = [x[0] ** 2 + x[1] ** 2 for x in (a, b, c)]
+    x = (squares[0] * (b[1] - c[1]) + squares[1] * (c[1] - a[1]) + squares[2] * (a[1] - b[1])) / d
+    y = (squares[0] * (c[0] - b[0]) + squares[1] * (a[0] - c[0]) + squares[2] * (b[0] - a[0])) / d
+    return math.dist((x, y), p) < math.dist((x, y), a) - 1e-9
+
+
+def left_of(a: Any, b: Any, p: Any) -> bool:
+    return (b[0] - a[0]) * (p[1] - a[1]) - (b[1] - a[1]) * (p[0] - a[0]) > 0
+
+
+def way(points: list[Any], order: Sequence[int]) -> float:
+    return sum(math.dist(points[i], points[j]) for i, j in zip(order, [*order[1:], order[0]], strict=True))
+
+
+@pytest.mark.parametrize("problem", ["sort", "hull", "delaunay", "tsp"])
+def test_the_answers_of_made_sets_are_right_by_trying_all(problem: str) -> None:
+    sets = made(PointData(problem=problem, size=6, least=4), 12, np.random.default_rng(3))
+    for row in range(12):
+        points, positions = sets.pointed(row)
+        assert not sets.values[row, len(points) :].any()
+        others = range(len(points))
+        if problem == "sort":
+            assert [points[j] for j in positions] == sorted(points)
+        elif problem == "hull":  # every side has all other points on its left
+            sides = {(i, j) for i in others for j in others if i != j
+                     if all(left_of(points[i], points[j], points[k]) for k in others if k not in (i, j))}  # fmt: skip
+            assert set(itertools.pairwise(positions)) == sides
+            assert len(positions) == len(sides) + 1
+        elif problem == "tsp":
+            assert sorted(positions) == list(others)
+            ways = [way(points, (0, *rest)) for rest in itertools.permutations(range(1, len(points)))]
+            assert way(points, positions) == pytest.approx(min(ways))
+        else:
+            wanted = {one for one in itertools.combinations(others, 3)
+                      if not any(in_circle(*(points[i] for i in one), points[k]) for k in others)}  # fmt: skip
+            assert sorted(tuple(sorted(positions[i : i + 3])) for i in range(0, len(positions), 3)) == sorted(wanted)
+
+
+def test_targets_that_are_given_are_kept_and_sets_of_problems_are_scaled() -> None:
+    """Each set by itself, and only where the answer does not depend on it; a single point is a ring too."""
+    given = [Item(((10.0, 10.0), (30.0, 10.0), (10.0, 20.0)), (2, 0, 1)), Item(((0.5, 0.0), (0.5, 4.0)), None),
+             Item(((3.0, 3.0),), (0,))]  # fmt: skip
+    sets = Encoding("hull", None, 2, 3).encode(given)
+    assert sets.values.tolist() == [[[0, 0], [1, 0], [0, 0.5]], [[0, 0], [0, 1], [0, 0]], [[0, 0]] * 3]
+    assert sets.pointed(0).positions == (2, 0, 1, 2)
+    assert sets.pointed(2).positions == (0, 0)
+    own = Encoding("own", None, 2, 3).encode(given[:1])
+    assert own.values.tolist() == [[[10, 10], [30, 10], [10, 20]]]
+    assert own.pointed(0).positions == (2, 0, 1)
+
+
 @pytest.mark.parametrize("problem", [name for name in PROBLEMS if name != "own"])
 def test_made_sets_are_scored_as_right_and_depend_on_their_generator_alone(problem: str) -> None:
     data = PointData(problem=problem, size=6, least=4)
@@ -157,6 +214,7 @@ def test_numbers_to_sort_are_different_whole_numbers_or_any() -> None:
     assert all(len(set(row)) == 5 for row in whole.tolist())
     assert set(whole.ravel().tolist()) == set(range(8))
     assert len(set(map(tuple, whole.tolist()))) > 100, "and in every order"
+    assert sorted(draw("sort", 1, (8, 8), 8, np.random.default_rng(0))[0][0, :, 0] * 8) == list(range(8))
     points, _ = draw("sort", 9, (5, 5), 0, np.random.default_rng(0))
     assert not np.array_equal(points * 8, (points * 8).round())
 
