@@ -110,3 +110,13 @@ def test_dropout_is_at_embeddings_between_layers_and_before_the_output_in_traini
     model.loss(source, targets, lengths)
     embedded, between = 2 * (7 + 5) * 6, 2 * 2 * (7 + 5) * 6
     assert asked == (embedded + between + before_output if training else 0)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "coupled_lstm"])
+def test_what_is_handed_over_is_the_last_state_of_each_direction(cell: str) -> None:
+    """From the left that at a source's own last token, and from the right that at its first, in this order."""
+    encoder = maker({"cell": cell})().encoder
+    x, lengths = torch.randn(3, 5, 4, dtype=torch.float64), [5, 2, 1]
+    states, handed = encoder(x, torch.tensor(lengths))
+    for row, length in enumerate(lengths):
+        assert torch.equal(handed[0][0][row], torch.cat((states[row, length - 1, :3], states[row, 0, 3:])))

@@ -73,6 +73,22 @@ def made(tmp_path: Path, kind: str, **model: Any) -> WritingTask:
     return task
 
 
+def test_scores_hang_on_neither_what_is_scored_together_nor_on_training(tmp_path: Path) -> None:
+    scribe = made(tmp_path, "seq2seq").scribe
+    texts = ["cat", "a cat that sits", "", "dog and cat", "dog", "sits"]
+    pairs = [(exchange(" ".join(["hello"] * (1 + i % 3))), text) for i, text in enumerate(texts)]
+    scribe.author.network.train()
+    for answers in (scribe.log_probs, lambda pairs: scribe.ngram_log_probs([text for _, text in pairs])):
+        scribe.at_once = 64
+        together = answers(pairs)
+        scribe.at_once = 2
+        for one, found, again in zip(pairs, answers(pairs), together, strict=True):
+            assert found.dtype == np.float64
+            assert found.tolist() == pytest.approx(again.tolist(), abs=1e-5)
+            assert found.tolist() == pytest.approx(answers([one])[0].tolist(), abs=1e-5)
+    assert scribe.author.network.training, "it goes on as it was"
+
+
 @pytest.mark.parametrize(("kind", "model"), [("generative", {}), ("seq2seq", {}), ("seq2seq", COPY)])
 def test_scored_tokens_are_those_of_the_stepper(kind: str, model: dict[str, Any], tmp_path: Path) -> None:
     task = made(tmp_path, kind, **model)
