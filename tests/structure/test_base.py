@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from catena.structure.backend import use_backend
+from catena.structure.chain import LinearChain
 from catena.structure.checks import fits_batch
 from catena.structure.tensors import uniform_numbers
 
@@ -28,3 +30,18 @@ def test_uniform_numbers_come_from_the_generator_that_is_given() -> None:
     assert torch.equal(first, again)
     assert first.dtype == torch.float64
     assert not torch.equal(uniform_numbers(3, 2, generator=None), uniform_numbers(3, 2, generator=None))
+
+
+def test_the_k_best_of_few_members_take_no_more_ways_back_than_there_are_members(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[int] = []
+    own = LinearChain.member
+    monkeypatch.setattr(LinearChain, "member", lambda self, gradients: calls.append(1) or own(self, gradients))
+    chain = LinearChain(torch.tensor([[[0.0, 1.0, -torch.inf]], [[-torch.inf, 2.0, -torch.inf]]]))
+    with use_backend("reference"):
+        scores, members = chain.topk(50)
+    assert len(calls) == 2
+    assert members[:3, :, 0].tolist() == [[1, 1], [0, -1], [-1, -1]]
+    assert scores[:2].tolist() == [[1.0, 2.0], [0.0, -torch.inf]]
+    assert bool((members[2:] == -1).all())

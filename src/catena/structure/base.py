@@ -363,7 +363,10 @@ class SemiringProgram(Structured):
         scores, pull = self._pullback(KBest(k))
         basis = torch.eye(k, dtype=scores.dtype, device=scores.device)
         basis = basis.reshape(k, k, *(1 for _ in self.batch_shape)).expand(k, *scores.shape)
-        members = torch.stack([self.member(pull(one)) for one in basis])
+        # Each rank is a way back through the program, of which those that no row has a member for need none.
+        n = max(1, int((scores > NEVER).reshape(k, -1).any(1).sum())) if can_branch() else k
+        found = [self.member(pull(one)) for one in basis[:n]]
+        members = torch.stack(found + [torch.full_like(found[0], -1)] * (k - n))
         # The program ran on detached scores; those of its members can be differentiated.
         return TopK(torch.where(scores == NEVER, NEVER, self.score(members)), members)
 
