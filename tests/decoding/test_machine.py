@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import pytest
 from hypothesis import given, settings
@@ -122,6 +123,29 @@ def test_several_phrases_must_occur_and_one_must_not() -> None:
     assert wanted
     assert forced.options(forced.start()).shortest == 3
     assert All(forced.acceptors).options(forced.start()).shortest == 2
+
+
+PHRASES = [
+    ([0, 1], [1, 2]),
+    ([0, 1, 0], [1, 0]),
+    ([2, 0, 1], [0, 2]),
+    ([0], [1], [0, 0, 1]),
+    ([1, 1], [1, 1, 2], [2, 1]),
+]
+
+
+@pytest.mark.parametrize("phrases", PHRASES)
+def test_phrases_that_must_occur_need_no_more_ids_than_the_shortest_way_has(phrases: tuple[list[int], ...]) -> None:
+    forced = All([MachineAcceptor(with_phrase(p, V), V) for p in phrases], in_turn=True)
+    held = [ids for ids in strings(V, -1, 8) if all(occurs(p, ids) for p in phrases)]
+    for before in strings(V, -1, 2):
+        place = reduce(forced.step, before, forced.start())
+        ways = [ids[len(before) :] for ids in held if ids[: len(before)] == before]
+        options = forced.options(place)
+        assert options.accepts == (() in ways)
+        assert options.shortest == min(map(len, ways))
+        after = [min(len(way) - 1 for way in ways if way[:1] == (id,)) for id in range(V)]
+        assert options.needed.tolist() == after
 
 
 def test_a_pattern_over_characters() -> None:

@@ -40,6 +40,8 @@ class Acceptor(ABC):
     """A set of sequences of ids below ``v``. Places are hashable values that only the acceptor opens."""
 
     v: int
+    told_by_need: bool = False
+    """Whether ids after which as many are needed lead to one place, as in a machine for one phrase."""
 
     @abstractmethod
     def start(self) -> Hashable:
@@ -63,12 +65,19 @@ class Acceptor(ABC):
         return self.options(place).accepts
 
 
+MOST_PLACES, MOST_NEAR = 1024, 64
+"""Places of several sets together, and ids that lead nearer to the end at one of them, up to which the shortest way to
+the end is found."""
+
+
 class All(Acceptor):
     """The sequences that are in every one of several sets, found lazily, place by place.
 
     Args:
-        in_turn: how many ids are still needed is taken as the sum of what each set needs, as for phrases that must
-            all occur, instead of the largest. The sum may be too large, the largest too small.
+        in_turn: the sets are of phrases that must occur, so that an id either begins or goes on with one, or is as good
+            as any other. How many ids are still needed is then exact for machines, however phrases overlap, and the
+            sum of what each set needs for others or where there are too many places. Without it, it is the largest of
+            these numbers, which may be too small.
     """
 
     def __init__(self, acceptors: Sequence[Acceptor], in_turn: bool = False) -> None:
@@ -76,19 +85,89 @@ class All(Acceptor):
         if len(sizes) != 1:
             raise ConfigError(f"the sets of All must be over one vocabulary, but their sizes are {sizes}")
         self.acceptors, self.in_turn, self.v = list(acceptors), in_turn, sizes[0]
+        self._ways: dict[Hashable, Ways] | None = None
+        self._distances: dict[Hashable, int] = {}
 
     def start(self) -> Hashable:
         return tuple(acceptor.start() for acceptor in self.acceptors)
 
     def options(self, place: Hashable) -> Options:
-        assert isinstance(place, tuple)
-        each = [acceptor.options(part) for acceptor, part in zip(self.acceptors, place, strict=True)]
-        needed = reduce(_plus if self.in_turn else np.maximum, (one.needed for one in each))
-        return Options(needed, all(one.accepts for one in each))
+        each = self._each(place)
+        accepts = all(one.accepts for one in each)
+        if not self.in_turn:
+            return Options(reduce(np.maximum, (one.needed for one in each)), accepts)
+        if self._ways is None:
+            self._ways = self._explored() if all(acceptor.told_by_need for acceptor in self.acceptors) else {}
+            self._distances = _distances(self._ways)
+        if (ways := self._ways.get(place)) is None:
+            return Options(reduce(_plus, (one.needed for one in each)), accepts)
+        needed = np.full(self.v, FAR if ways.away is None else self._distances[ways.away], np.int16)
+        for id, there in ways.near.items():
+            needed[id] = self._distances[there]
+        needed[reduce(np.maximum, (one.needed for one in each)) >= FAR] = FAR
+        return Options(needed, accepts)
 
     def step(self, place: Hashable, id: int) -> Hashable:
         assert isinstance(place, tuple)
         return tuple(acceptor.step(part, id) for acceptor, part in zip(self.acceptors, place, strict=True))
+
+    def _each(self, place: Hashable) -> list[Options]:
+        assert isinstance(place, tuple)
+        return [acceptor.options(part) for acceptor, part in zip(self.acceptors, place, strict=True)]
+
+    def _explored(self) -> dict[Hashable, Ways]:
+        """All places that can be reached, and the ways from each; none where there are too many."""
+        found: dict[Hashable, Ways] = {}
+        todo = [self.start()]
+        while todo:
+            place = todo.pop()
+            if place in found:
+                continue
+            ways = found[place] = self._ways_from(place)
+            if len(found) > MOST_PLACES or len(ways.near) > MOST_NEAR:
+                return {}
+            todo += [*ways.near.values()] if ways.away is None else [*ways.near.values(), ways.away]
+        return found
+
+    def _ways_from(self, place: Hashable) -> Ways:
+        each = self._each(place)
+        largest = reduce(np.maximum, (one.needed for one in each))
+        known = largest < FAR
+        near = np.zeros(self.v, bool)
+        for one in each:
+            near |= one.needed < one.needed[known].max(initial=0)
+        others = np.flatnonzero(known & ~near)
+        return Ways(
+            {id: self.step(place, id) for id in np.flatnonzero(known & near).tolist()},
+            self.step(place, int(others[0])) if len(others) else None,
+            all(one.accepts for one in each),
+        )
+
+
+class Ways(NamedTuple):
+    """The ways from a place of several sets."""
+
+    near: dict[int, Hashable]
+    """Where ids lead that begin or go on with a phrase."""
+    away: Hashable | None
+    """Where all others lead; None if there are none."""
+    accepts: bool
+
+
+def _distances(ways: dict[Hashable, Ways]) -> dict[Hashable, int]:
+    """The fewest ids from each place to the end."""
+    into: dict[Hashable, list[Hashable]] = {place: [] for place in ways}
+    for place, (near, away, _) in ways.items():
+        for there in (*near.values(), *(() if away is None else (away,))):
+            into[there].append(place)
+    here = [place for place, (_, _, accepts) in ways.items() if accepts]
+    found, steps = dict.fromkeys(ways, FAR), 0
+    while here:
+        for place in here:
+            found[place] = steps
+        steps += 1
+        here = [x for x in {x: None for place in here for x in into[place]} if found[x] == FAR]
+    return found
 
 
 def _plus(a: Needed, b: Needed) -> Needed:

@@ -28,6 +28,8 @@ class MachineAcceptor(Acceptor):
             is epsilon.
     """
 
+    told_by_need = True
+
     def __init__(self, machine: Automaton, v: int, labels: Sequence[int] | None = None) -> None:
         self.v = v
         self.labels = np.arange(1, v + 1) if labels is None else np.asarray(labels, np.int64)
