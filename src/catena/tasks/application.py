@@ -125,6 +125,8 @@ class Asking:
 
 
 BEST = Asking()
+OF_PICTURES = {"layer", "head", "word", "within"}
+"""What is asked of drawings alone."""
 
 
 class Predictor(ABC):
@@ -151,7 +153,8 @@ class Predictor(ABC):
         """Refuse what this task cannot be asked."""
         unknown = sorted(asking.beyond() - self.asks)
         if unknown:
-            known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(self.asks)) or "none of these questions"
+            named = self.asks if unknown[0] in OF_PICTURES else self.asks - OF_PICTURES
+            known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(named)) or "none of these questions"
             raise DataError(f"this model cannot be asked for --{unknown[0].replace('_', '-')}; it answers {known}")
 
     def format_for(self, asking: Asking) -> str:

@@ -224,3 +224,14 @@ def test_searches_give_as_many_as_are_asked_for(tmp_path: Path) -> None:
     means = [one.score / n for one, n in zip(listed, tokens, strict=True) if one.finished]
     assert means == sorted(means, reverse=True)
     assert [one.score for one in listed] != sorted((one.score for one in listed), reverse=True)
+
+
+def test_a_beam_is_as_wide_as_is_asked_for(tmp_path: Path) -> None:
+    task = made(tmp_path, "generative")
+    model = WritingPredictor(task.config, task.scribe)
+    how = model.searching(Asking(beam_size=7)).config.evaluation.search
+    assert isinstance(how, BeamSettings)
+    assert (how.width, how.max_length) == (7, task.config.evaluation.search.max_length)
+    found = model.predict(["hello"], Asking(beam_size=7, nbest=3, max_length=4))[0].responses
+    wanted = model.written([model.exchange("hello")], BeamSettings(width=7, max_length=4), torch.Generator(), 3)[0]
+    assert [one.text for one in found] == [one.text for one in wanted]

@@ -197,21 +197,31 @@ class WritingPredictor(ConversePredictor):
     def networks(self) -> list[torch.nn.Module]:
         return [self.scribe.author.network]
 
-    asks: ClassVar[frozenset[str]] = ConversePredictor.asks | {"max_length", "layer", "head", "word", "within"}
+    asks: ClassVar[frozenset[str]] = ConversePredictor.asks | {
+        "beam_size",
+        "max_length",
+        "layer",
+        "head",
+        "word",
+        "within",
+    }
 
     def reply(self, contexts: Sequence[Exchange], asking: Asking) -> list[tuple[Found, ...]]:
         generator = Randomness(asking.seed).torch("reply")
-        return self.written(contexts, self._search(asking.max_length), generator, asking.nbest)
+        return self.written(contexts, self._search(asking), generator, asking.nbest)
 
     def searching(self, asking: Asking) -> WritingPredictor:
         """The same with another search."""
         self.check(asking)
-        evaluation = self.config.evaluation.model_copy(update={"search": self._search(asking.max_length)})
+        evaluation = self.config.evaluation.model_copy(update={"search": self._search(asking)})
         return WritingPredictor(self.config.model_copy(update={"evaluation": evaluation}), self.scribe)
 
-    def _search(self, max_length: int | None) -> SearchLimits:
-        search = self.config.evaluation.search
-        return search if max_length is None else up_to(search, max_length)
+    def _search(self, asking: Asking) -> SearchLimits:
+        """The config's search with what is asked for put over it."""
+        search: SearchLimits = self.config.evaluation.search
+        if asking.beam_size is not None:
+            search = best_search(search, asking.nbest, asking.beam_size)
+        return search if asking.max_length is None else up_to(search, asking.max_length)
 
     def remarks(self, prediction: Reply) -> list[str]:
         """That responses were cut, and at what length."""
