@@ -18,7 +18,7 @@ def test_cudnn_is_not_trusted_and_all_others_are() -> None:
 @pytest.mark.parametrize("with_gradient", [True, False])
 def test_only_what_has_a_gradient_chooses_its_kernel(monkeypatch: pytest.MonkeyPatch, with_gradient: bool) -> None:
     """The choice is of kernels of a GPU, and no GPU is needed to see it made."""
-    seen: list[object] = []
+    seen: list[tuple[bool, tuple[object, ...], dict[str, object]]] = []
 
     class OnGpu(torch.Tensor):
         device = torch.device("cuda")
@@ -29,10 +29,12 @@ def test_only_what_has_a_gradient_chooses_its_kernel(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(fused.F, "scaled_dot_product_attention", attention)
     before = torch.backends.cuda.cudnn_sdp_enabled()
-    q, mask = torch.zeros(1, 1, 2, 3).as_subclass(OnGpu), torch.ones(1, 1, 2, 2, dtype=torch.bool)
+    q, k, v = (torch.zeros(1, 1, 2, 3).as_subclass(OnGpu) for _ in range(3))
+    mask = torch.ones(1, 1, 2, 2, dtype=torch.bool)
     with torch.set_grad_enabled(with_gradient):
-        fused_attention(q, q, q, mask, 0.25, causal=True)
-    assert seen == [
-        (before and not with_gradient, (q, q, q), {"attn_mask": mask, "dropout_p": 0.25, "is_causal": True})
-    ]
+        fused_attention(q, k, v, mask, 0.25, causal=True)
+    ((cudnn, given, more),) = seen
+    assert cudnn == (before and not with_gradient)
+    assert list(map(id, given)) == list(map(id, (q, k, v)))
+    assert more == {"attn_mask": mask, "dropout_p": 0.25, "is_causal": True}
     assert torch.backends.cuda.cudnn_sdp_enabled() == before

@@ -41,6 +41,8 @@ class EncoderDecoderLaws(StepperLaws):
     """Whether there is an attention."""
     sums_to_one: ClassVar[bool] = True
     """Whether its weights do; if not, they sum to at most one."""
+    clean: ClassVar[bool] = True
+    """Whether its memory is 0 at padding."""
     unused: ClassVar[tuple[str, ...]] = ()
     """Beginnings of the names of parameters that the loss does not move."""
 
@@ -91,6 +93,17 @@ class EncoderDecoderLaws(StepperLaws):
         pairs = zip(self.log_probs(model, rows), self.log_probs(model, rows, 3, fill), strict=True)
         for wanted, found in pairs:
             self.same(found, wanted)
+
+    def test_a_memory_is_0_beyond_its_source(self, model: EncoderDecoder) -> None:
+        source = self.source(self.sources, 8, 5)
+        memory = model.encode(source)
+        beyond = torch.arange(8) >= source.lengths[:, None]
+        assert not (self.clean and memory.states[beyond].any())
+        assert memory.states[~beyond].any(dim=-1).all()
+        turned = memory.select(torch.tensor([2, 0, 2]))
+        assert torch.equal(turned.states, memory.states[[2, 0, 2]])
+        assert torch.equal(turned.lengths, source.lengths[[2, 0, 2]])
+        assert torch.equal(turned.source.ids, source.ids[[2, 0, 2]])
 
     def test_a_pair_does_not_depend_on_the_others_or_their_order(self, model: EncoderDecoder) -> None:
         together = self.log_probs(model, list(range(self.rows)))

@@ -45,7 +45,7 @@ def test_two_files_and_two_columns_give_the_same_pairs(files: Path) -> None:
 
 def test_batches_hold_the_tokens_of_both_sides_with_their_ends(files: Path) -> None:
     data = prepare(toy_config(files))
-    rows = np.array([3, 0, 17])
+    rows = np.array([3, 0, 224, 17])  # the last one of all among them
     batch = make_batch(data.pairs, rows, torch.device("cpu"))
     for k, row in enumerate(rows.tolist()):
         source, target = sentences()[row]
