@@ -34,10 +34,9 @@ def checked(log_probs: Tensor, v: int) -> Float[Tensor, "n v"]:
 
 def refuse_nan(log_probs: Float[Tensor, "n k"], written: int, rows: Int[Tensor, " n"]) -> None:
     """Raise where a row has nan, which a search would take for impossible; ``rows`` are the numbers of its prefixes."""
-    wrong = log_probs.isnan().any(dim=1)
-    if bool(wrong.any()):
+    if bool((wrong := log_probs.isnan()).any()):
         raise StepperError(
-            f"log_probs of row {int(rows[wrong][0])} are nan after {written} ids, where an impossible id has -inf: "
+            f"log_probs of row {int(rows[wrong.any(dim=1)][0])} are nan after {written} ids, where an impossible id has -inf: "
             f"look for nan among the weights of the model"
         )
 
