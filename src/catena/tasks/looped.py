@@ -26,6 +26,7 @@ from catena.seq2seq.base import EncoderDecoder
 from catena.tasks.application import Application, Trained
 from catena.tasks.machine import choose_device, set_threads
 from catena.tasks.pretrained import Pretrained, open_pretrained
+from catena.training.judging import finite
 from catena.training.loop import resume, train
 from catena.training.report import Outcome, Reporter
 from catena.training.run import RunFolder, create_run, open_run
@@ -182,7 +183,7 @@ def _tested(task: TestedTask, outcome: Outcome, run: RunFolder) -> Trained:
         task.model.eval()
         test = task.test_scores()
     if test:
-        row = {"step": outcome.best_step or outcome.steps, "part": "test", **test}
+        row = {"step": outcome.best_step or outcome.steps, "part": "test", **finite(test)}
         if row not in run.metrics():  # it is there if a run that came to its end is resumed
             run.append_metrics(row)
     return Trained(run.path, outcome.metric, outcome.scores, test, outcome.interrupted)
