@@ -35,9 +35,10 @@ def checked(log_probs: Tensor, v: int) -> Float[Tensor, "n v"]:
 def refuse_nan(log_probs: Float[Tensor, "n k"], written: int, rows: Int[Tensor, " n"]) -> None:
     """Raise where a row has nan, which a search would take for impossible; ``rows`` are the numbers of its prefixes."""
     if bool((wrong := log_probs.isnan()).any()):
+        row = int(rows[wrong.any(dim=1)][0])
         raise StepperError(
-            f"log_probs of row {int(rows[wrong.any(dim=1)][0])} are nan after {written} ids, where an impossible id has -inf: "
-            f"look for nan among the weights of the model"
+            f"log_probs of row {row} are nan after {written} ids, where an impossible id has -inf: look for nan among "
+            f"the weights of the model"
         )
 
 
