@@ -90,13 +90,13 @@ def corpus_of_files(
         raise DataError("there is no text to learn from: name a file")
     tokens = tokens or WhitespaceTokens()
     plain = isinstance(tokens, WhitespaceTokens) and tokens == WhitespaceTokens(lowercase=tokens.lowercase)
+    tokeniser = None if plain else build_tokeniser(tokens, _texts(paths, encoding))
     scanner = _Scanner(words.scan_limit, known, KINDS if plain else LISTED)
     for path in paths:
-        if plain:
+        if tokeniser is None:
             for block in byte_blocks(path, encoding):
                 scanner.feed(block.decode().lower().encode() if tokens.lowercase else block)
         else:
-            tokeniser = build_tokeniser(tokens, _texts(paths, encoding))
             for block in _joined(tokeniser.tokens(text) for text in _texts([path], encoding)):
                 scanner.feed(block)
         scanner.end_line()
