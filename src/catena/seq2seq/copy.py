@@ -258,6 +258,7 @@ class CopyStepper(Stepper[CopyState], Attentive[CopyState]):
         self.model, self.n_new = model, source.n_new
         self.v, self.end = model.v + source.n_new, model.end
         self.sources = model.sources(model.encode(source))
+        self._last = torch.arange(len(source), device=source.ids.device), self.sources
 
     @torch.no_grad()
     def start(self, n: int) -> CopyState:
@@ -269,7 +270,7 @@ class CopyStepper(Stepper[CopyState], Attentive[CopyState]):
     def log_probs(self, state: CopyState) -> Float[Tensor, "n w"]:
         words = self.model.word_scores(state.step.cell[0])
         copied = state.step.copy_scores.to(words.dtype)
-        return joined(words, copied, self.sources.copies[state.owners], self.n_new)
+        return joined(words, copied, self._sources_of(state.owners).copies, self.n_new)
 
     @torch.no_grad()
     def advance(self, state: CopyState, ids: Int[Tensor, " n"]) -> CopyState:
@@ -277,7 +278,13 @@ class CopyStepper(Stepper[CopyState], Attentive[CopyState]):
 
     def _read(self, before: Step, ids: Int[Tensor, " n"], owners: Int[Tensor, " n"]) -> CopyState:
         read = self.model.read(ids[:, None])[:, 0]
-        return CopyState(self.model.step(read, ids, before, self.sources.select(owners)), owners)
+        return CopyState(self.model.step(read, ids, before, self._sources_of(owners)), owners)
+
+    def _sources_of(self, owners: Int[Tensor, " n"]) -> Sources:
+        """The source of each row. From step to step most searches leave them as they are: then nothing is copied."""
+        if not torch.equal(self._last[0], owners):
+            self._last = owners, self.sources.select(owners)
+        return self._last[1]
 
     def select(self, state: CopyState, rows: Int[Tensor, " m"]) -> CopyState:
         cell, copy_scores, weights = state.step
@@ -295,7 +302,7 @@ class CopyStepper(Stepper[CopyState], Attentive[CopyState]):
 
     @torch.no_grad()
     def attention(self, state: CopyState) -> Float[Tensor, "n s"]:
-        rows = self.sources.select(state.owners)
+        rows = self._sources_of(state.owners)
         return self.model.origins(state.step.cell[0][:, None], state.step.weights[:, None], rows)[:, 0]
 
     def source_mask(self, state: CopyState) -> Bool[Tensor, "n s"]:

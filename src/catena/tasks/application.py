@@ -6,8 +6,9 @@ The verbs of the command line know tasks by this interface alone, so they have t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -129,10 +130,25 @@ OF_PICTURES = {"layer", "head", "word", "within"}
 """What is asked of drawings alone."""
 
 
+READING = {"read_inputs", "about_inputs", "evaluate", "answers"}
+"""What a predictor does with a file."""
+
+
+def _taking_names(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method of a predictor, whose file may be given by its name."""
+
+    @wraps(method)
+    def named(self: Predictor, path: Path | str, *args: Any, **options: Any) -> Any:
+        return method(self, Path(path), *args, **options)
+
+    return named
+
+
 class Predictor(ABC):
     """A trained model that is ready to be asked. Needs nothing but its own folder.
 
     An item is what a prediction is made for: a text, or an example of the task's own, such as a sentence in words.
+    Files are given as paths or by their names.
     """
 
     asks: ClassVar[frozenset[str]] = frozenset()
@@ -143,6 +159,11 @@ class Predictor(ABC):
     """Whether the right answers may be a file of their own."""
     reads_columns: ClassVar[tuple[str, ...]] = ("text_column", "label_column")
     """Which columns of its files can be named."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in READING & vars(cls).keys():
+            setattr(cls, name, _taking_names(vars(cls)[name]))
 
     @property
     def task_name(self) -> str:

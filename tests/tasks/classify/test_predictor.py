@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,6 +89,9 @@ def test_several_labels(tmp_path: Path) -> None:
     assert found["sea"] == {"blue"}
     assert found["air"] == set()
     report = model.evaluate(path)
+    by_name: Any = str(path)
+    assert model.evaluate(by_name) == report
+    assert list(model.read_inputs(by_name)) == list(model.read_inputs(path))
     assert report.scores["accuracy"] == 1.0
     assert report.signatures["accuracy"] == "subset-accuracy|n=60"
 

@@ -175,9 +175,7 @@ def test_strange_input_is_handled(joint: TransducePredictor) -> None:
     with pytest.raises(DataError, match="predict takes a list of texts"):
         joint.predict("shoot")
     blank_is_answered_by_nothing(joint, "targets")
-    with pytest.raises(
-        DataError, match="there is no network in this one, a model of the task transduce"
-    ):
+    with pytest.raises(DataError, match="there is no network in this one, a model of the task transduce"):
         _ = joint.network
     (guess,) = joint.predict(["你好"], Asking(scores=True))
     assert (guess.known, guess.log_probs) == (False, (None,)), "that it writes nothing is not certain"
