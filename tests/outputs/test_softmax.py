@@ -217,6 +217,23 @@ def test_smoothing_moves_no_score_of_all_words_together_in_half_precision_either
         assert grad.sum(0).abs().max() < 1e-5, "a constant added to all scores changes no probability"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "v", "n"), [(torch.bfloat16, 515, 9000), (torch.float16, 515, 9000), (torch.float16, 70_000, 8)]
+)
+def test_smoothing_of_weights_in_half_precision_is_summed_wide(dtype: torch.dtype, v: int, n: int) -> None:
+    torch.manual_seed(0)
+    layer, hidden, targets = Softmax(2, v, smoothing=0.3), torch.randn(n, 2, dtype=dtype), torch.randint(0, 9, (n,))
+    assert layer.scores.bias is not None
+    nn.init.uniform_(layer.scores.bias, -14, -6)
+    loss = layer.to(dtype).loss(hidden, targets)  # the biases of all targets, and the ones of all words, exceed 65,504
+    loss.backward()
+    weight, bias = layer.scores.weight.detach().float(), layer.scores.bias.detach().float().requires_grad_()
+    plain = functional.cross_entropy(functional.linear(hidden.float(), weight, bias), targets, label_smoothing=0.3)
+    plain.backward()
+    torch.testing.assert_close(loss, plain, rtol=1e-4, atol=0)
+    torch.testing.assert_close(layer.scores.bias.grad.float(), bias.grad, rtol=0.01, atol=1e-5)  # type: ignore[union-attr]
+
+
 def test_smoothing_out_of_range_is_refused() -> None:
     with pytest.raises(ConfigError, match="smoothing must be from 0 to below 1, but it is 1"):
         Softmax(D, V, smoothing=1.0)

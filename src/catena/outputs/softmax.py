@@ -163,13 +163,14 @@ class Softmax(ScoredOutput):
         # Half precision would make the even share of a word another number, so that the shares do not sum to one: then
         # all scores together could fall for ever, and with them the vectors that share their weights.
         with torch.autocast(hidden.device.type, enabled=False):
-            weight, bias, forbidden = self.scores.weight, self.scores.bias, self.scores.forbidden
+            weight, forbidden = self.scores.weight.to(wide(self.scores.weight.dtype)), self.scores.forbidden
             allowed = weight.new_ones(self.v) if forbidden is None else (~forbidden).to(weight.dtype)
-            share = (allowed / allowed.sum()).to(wide(weight.dtype))
-            rows = self.scores.rows(targets) - share @ weight.to(share.dtype)
+            share = allowed / allowed.sum()
+            rows = self.scores.rows(targets) - share @ weight
             more = (hidden.to(rows.dtype) * rows).sum()
-            if bias is not None:
-                more = more + bias[targets].sum() - len(targets) * (share @ bias.to(share.dtype))
+            if self.scores.bias is not None:
+                bias = self.scores.bias.to(share.dtype)
+                more = more + (bias[targets] - share @ bias).sum()
             return self.smoothing / self.temperature / max(len(hidden), 1) * more
 
     def extra_repr(self) -> str:
