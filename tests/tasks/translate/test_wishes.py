@@ -13,6 +13,7 @@ from catena.decoding.pieces import PieceAcceptor
 from catena.errors import DataError
 from catena.tasks.translate.dataset import prepare
 from catena.tasks.translate.encoding import Side
+from catena.tasks.translate.letters import BROKEN, LETTER, OTHER, after_byte, is_letter, read_character
 from catena.tasks.translate.wishes import Wishes, acceptor_of, phrase_machine, prefix_machine, read_wishes
 from tests.tasks.translate.toy import sentences, toy_config, write_files
 
@@ -28,7 +29,7 @@ def has_phrase(text: str, phrase: str) -> bool:
 def test_machines_hold_the_texts_in_which_a_phrase_stands(phrase: str) -> None:
     alphabet = "ab ."
     wanted, unwanted = (
-        PieceAcceptor(phrase_machine(phrase, alphabet, str.isalnum, w), list(alphabet)) for w in (True, False)
+        PieceAcceptor(phrase_machine(phrase, alphabet, read_character, w), list(alphabet)) for w in (True, False)
     )
     texts = ["".join(s) for n in range(5) for s in itertools.product(alphabet, repeat=n)]
     texts += ["".join(random.Random(i).choices(alphabet, k=9)) for i in range(100)]
@@ -76,17 +77,48 @@ def test_wishes_hold_for_the_text_whatever_its_tokens(kind: str, tmp_path: Path)
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "bytes", "characters"])
 def test_a_word_inside_another_does_not_count(kind: str, tmp_path: Path) -> None:
-    """Letters of more than one byte are letters too."""
+    """Letters of more than one byte are letters too, and marks of more than one byte are none."""
     side = side_of(kind, tmp_path)
     for text, stands in [
         ("Ein Hundehund sieht.", False),
         ("Ein Hundö sieht.", False),
         ("Ein öHund sieht.", False),
+        ("Ein öHundö sieht.", False),
+        ("Ein Hund\N{COMBINING DIAERESIS} sieht.", False),
         ("Ein Hund.", True),
+        ("Ein „Hund“ sieht.", True),
+        ("Ein Hund…", True),
+        ("Ein öHund – Hund", True),
+        ("Ein „Hundö“ sieht.", False),
     ]:
+        if kind == "characters" and not set(text) <= set(side.vocabulary.symbols):
+            continue
         ids = side.vocabulary.ids(side.tokeniser.tokens(text))
         assert acceptor_of(Wishes(must=("Hund",)), side).accepts(ids) == stands, text
         assert acceptor_of(Wishes(without=("Hund",)), side).accepts(ids) == (not stands), text
+
+
+@pytest.mark.parametrize("kind", ["bpe", "bytes"])
+def test_phrases_may_begin_and_end_with_marks_of_several_bytes(kind: str, tmp_path: Path) -> None:
+    side = side_of(kind, tmp_path)
+    for text, stands in [("Ein „Hund“ sieht.", True), ("ö„Hund“ö", True), ("„Hund”", False), ("“Hund“", False)]:
+        ids = side.vocabulary.ids(side.tokeniser.tokens(text))
+        assert acceptor_of(Wishes(must=("„Hund“",)), side).accepts(ids) == stands, text
+        assert acceptor_of(Wishes(without=("„Hund“",)), side).accepts(ids) == (not stands), text
+
+
+def test_bytes_tell_letters_as_their_characters_do() -> None:
+    letters = "aZ5ßªéøŁЖאبह漢が한ｱ𐐀𝒳\N{COMBINING ACUTE ACCENT}\N{DEVANAGARI VOWEL SIGN I}\N{ZERO WIDTH JOINER}"
+    marks = " .-_'\"\N{NO-BREAK SPACE}«»¿×÷–—‘’“”„…€→☃、。「」！？：،؟।🙂"
+    for character in letters + marks:
+        state = OTHER
+        for byte in character.encode():
+            assert state != BROKEN
+            state = after_byte(state, byte)
+        assert state == is_letter(character) == (character in letters), character
+    middle = after_byte(OTHER, 0xE2)
+    assert middle not in (BROKEN, OTHER, LETTER)
+    assert after_byte(middle, ord("a")) == BROKEN
 
 
 def test_a_line_holds_phrases_between_tabs() -> None:

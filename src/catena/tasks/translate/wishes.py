@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from catena.data.files import open_text
@@ -27,6 +28,10 @@ from catena.errors import DataError
 from catena.structure.automaton.build import from_arcs
 from catena.structure.automaton.value import Automaton
 from catena.tasks.translate.encoding import Side
+from catena.tasks.translate.letters import BROKEN, LETTER, OTHER, Reader, read_character, reader_of_bytes
+
+HIDDEN_BYTES = (*range(33), *range(127, 161), 173)
+"""Those that no character of one's own stands for."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +133,12 @@ class Spelling:
     Args:
         pieces: the characters of each id; none for specials.
         spell: from a text to those characters.
-        is_letter: whether a character is inside a word.
+        read: how the characters tell what is a letter.
     """
 
     pieces: list[str]
     spell: Callable[[str], str]
-    is_letter: Callable[[str], bool]
+    read: Reader
 
 
 def spelling_of(side: Side) -> Spelling:
@@ -144,21 +149,17 @@ def spelling_of(side: Side) -> Spelling:
     if kind == "bytes":
         numbers = {symbol: chr(0x100 + b) for b, symbol in enumerate(BYTE_SYMBOLS)}
         pieces = [numbers.get(name, "") for name in plain]
-        return Spelling(pieces, lambda text: "".join(numbers[t] for t in side.tokeniser.tokens(text)), _is_byte_letter)
-    is_letter = str.isalnum if kind == "characters" else _is_written_letter
-    return Spelling(plain, lambda text: "".join(side.tokeniser.tokens(text)), is_letter)
+        read = reader_of_bytes(lambda character: ord(character) - 0x100)
+        return Spelling(pieces, lambda text: "".join(numbers[t] for t in side.tokeniser.tokens(text)), read)
+    read = read_character if kind == "characters" else reader_of_bytes(_number_of_written)
+    return Spelling(plain, lambda text: "".join(side.tokeniser.tokens(text)), read)
 
 
-def _is_byte_letter(character: str) -> bool:
-    byte = ord(character) - 0x100
-    return byte >= 0x80 or chr(byte).isalnum()
-
-
-def _is_written_letter(character: str) -> bool:
-    """The same where bytes are written as subwords write them: printable ones as themselves, the others (0 to 32, 127
-    to 160, 173) from 256 on, in their order."""
-    number = ord(character)
-    return (character.isascii() and character.isalnum()) or 0xA1 <= number <= 0xFF or number >= 0x100 + 34
+def _number_of_written(character: str) -> int:
+    """The byte that subwords write so: printable ones as themselves, the others (0 to 32, 127 to 160, 173) from 256 on,
+    in their order."""
+    number = ord(character) - 0x100
+    return ord(character) if number < 0 else HIDDEN_BYTES[number] if number < len(HIDDEN_BYTES) else 0
 
 
 def _of_pieces(wishes: Wishes, side: Side) -> list[Acceptor]:
@@ -166,12 +167,10 @@ def _of_pieces(wishes: Wishes, side: Side) -> list[Acceptor]:
     alphabet = sorted(set().union(*spelling.pieces))
     sets: list[Acceptor] = []
     if wishes.must:
-        machines = [
-            phrase_machine(_spelt(text, spelling, alphabet), alphabet, spelling.is_letter) for text in wishes.must
-        ]
+        machines = [phrase_machine(_spelt(text, spelling, alphabet), alphabet, spelling.read) for text in wishes.must]
         sets.append(All([PieceAcceptor(machine, spelling.pieces) for machine in machines], in_turn=True))
     for text in wishes.without:
-        machine = phrase_machine(spelling.spell(text), alphabet, spelling.is_letter, wanted=False)
+        machine = phrase_machine(spelling.spell(text), alphabet, spelling.read, wanted=False)
         sets.append(PieceAcceptor(machine, spelling.pieces))
     if wishes.prefix:
         sets.append(PieceAcceptor(prefix_machine(_spelt(wishes.prefix, spelling, alphabet), alphabet), spelling.pieces))
@@ -189,39 +188,45 @@ def _spelt(text: str, spelling: Spelling, alphabet: Sequence[str]) -> str:
     return spelt
 
 
-def phrase_machine(
-    phrase: str, alphabet: Iterable[str], is_letter: Callable[[str], bool], wanted: bool = True
-) -> Automaton:
+def phrase_machine(phrase: str, alphabet: Iterable[str], read: Reader, wanted: bool = True) -> Automaton:
     """The texts in which a phrase stands as whole words, or those in which it does not; labels are code points.
 
-    A state is how far the phrase is read by each match that has begun where a word may begin, and whether one may begin
-    here; the machine is deterministic. Where the phrase begins or ends with no letter, nothing is asked of what stands
-    beside it.
+    A state is how far the phrase is read by each match that has begun where a word may begin, whether one is at its end
+    unless a letter follows, and what was read last; the machine is deterministic. Where the phrase begins or ends with
+    no letter, nothing is asked of what stands beside it. Bytes that are no characters are in neither.
     """
     alphabet = list(alphabet)
     n = len(phrase)
-    free_begin, free_end = not is_letter(phrase[0]), not is_letter(phrase[-1])
-    found = (frozenset[int](), True, True)
-    first = (frozenset[int](), True, False)
+    free_begin, free_end = (last == OTHER for last in _ends(phrase, read))
+    found = (frozenset[int](), True, OTHER)
+    first = (frozenset[int](), False, OTHER)
     states = {first: 0, found: 1}
     arcs, todo = [(1, 1, ord(c), ord(c), 0.0) for c in alphabet], [first]
     while todo:
         state = todo.pop()
-        matches, may_begin, _ = state
+        matches, at_end, last = state
+        may_begin = last == OTHER or (free_begin and last == LETTER)
+        begun = matches | {0} if may_begin else matches
         for c in alphabet:
-            letter = is_letter(c)
-            if n in matches and (free_end or not letter):
+            if (now := read(last, c)) == BROKEN:
+                continue
+            moved = frozenset(k + 1 for k in begun if k < n and phrase[k] == c)
+            if (at_end and now == OTHER) or (free_end and n in moved):
                 reached = found
             else:
-                begun = matches | ({0} if may_begin or free_begin else set())
-                moved = frozenset(k + 1 for k in begun if k < n and phrase[k] == c)
-                reached = found if free_end and n in moved else (moved, not letter, False)
+                reached = moved - {n}, n in moved or (at_end and now != LETTER), now
             if reached not in states:
                 states[reached] = len(states)
                 todo.append(reached)
             arcs.append((states[state], states[reached], ord(c), ord(c), 0.0))
-    holds = {number for (matches, _, done), number in states.items() if done or n in matches}
+    holds = {number for (_, at_end, _), number in states.items() if at_end}
     return from_arcs(arcs, [0], holds if wanted else set(states.values()) - holds, n_states=len(states))
+
+
+def _ends(phrase: str, read: Reader) -> tuple[int, int]:
+    """Whether a phrase begins and ends with letters."""
+    whole = [state for state in accumulate(phrase, read, initial=OTHER) if state in (OTHER, LETTER)][1:]
+    return whole[0], whole[-1]
 
 
 def prefix_machine(prefix: str, alphabet: Iterable[str]) -> Automaton:

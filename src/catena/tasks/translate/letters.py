@@ -1,0 +1,75 @@
+"""What is a letter, to those who read characters and to those who read the bytes of characters one by one.
+
+A phrase stands as whole words where no letter is beside it. A byte alone does not tell: 0xE2 may begin a dash or ⅓. So
+a reader has a state, which says of the last character whether it was a letter, or that it is not yet whole. States of
+bytes that leave the same characters open are one.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from functools import cache
+
+BROKEN, OTHER, LETTER = -1, 0, 1
+"""The states where no character can be, and after a whole one; all above are in the middle of one."""
+
+WITHIN_WORDS = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Cn", "Cs", "Co"}
+MARKED_BLOCKS = (0x80, 0xC0, 0x600, 0x640, 0x940, 0x2000, 0x2040, 0x2080, 0x3000, 0xFF00, 0xFF40)
+"""Where marks stand among letters: of Latin, Arabic, Devanagari and East Asian texts, quotes, dashes and money. Rare
+ones elsewhere are taken for letters where bytes are read, so that there are few states."""
+SYMBOLS = ((0x2100, 0x2BFF), (0x1F000, 0x1FFFF))
+"""Where nearly all are none: arrows, signs, pictures."""
+JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+
+Reader = Callable[[int, str], int]
+"""The state after one more character of a spelling."""
+
+
+def is_letter(character: str) -> bool:
+    """Whether it belongs to a word: letters, digits, the marks that letters bear; what has no name is taken for one."""
+    return unicodedata.category(character) in WITHIN_WORDS or character in JOINERS
+
+
+def read_character(state: int, character: str) -> int:
+    """The reader of texts as they are."""
+    return LETTER if is_letter(character) else OTHER
+
+
+def reader_of_bytes(number_of: Callable[[str], int]) -> Reader:
+    """The reader of texts whose bytes are written as characters, given the number of each."""
+    return lambda state, character: after_byte(state, number_of(character))
+
+
+def after_byte(state: int, byte: int) -> int:
+    """The state after one more byte of UTF-8."""
+    begun, open_characters = _table()
+    if state > LETTER:
+        return open_characters[state][byte - 0x80] if 0x80 <= byte < 0xC0 else BROKEN
+    if byte < 0x80:
+        return LETTER if is_letter(chr(byte)) else OTHER
+    return begun.get(byte, LETTER)
+
+
+@cache
+def _table() -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
+    """The states after first bytes, and for each state within a character those after the 64 bytes that go on."""
+    states: dict[tuple[int, ...], int] = {}
+
+    def after(first: int, n_bytes: int) -> int:
+        """The state where ``n_bytes`` are missing, and the least character that may come is ``first``."""
+        if n_bytes == 0:
+            return LETTER if _is_letter_in_bytes(first) else OTHER
+        followers = tuple(after(first + (i << 6 * (n_bytes - 1)), n_bytes - 1) for i in range(64))
+        return states.setdefault(followers, len(states) + LETTER + 1)
+
+    begun = {0xC0 + i: after(i << 6, 1) for i in range(2, 32)}
+    begun |= {0xE0 + i: after(i << 12, 2) for i in range(16)}
+    begun[0xF0] = after(0, 3)
+    return begun, {state: followers for followers, state in states.items()}
+
+
+def _is_letter_in_bytes(number: int) -> bool:
+    if number // 64 * 64 in MARKED_BLOCKS:
+        return is_letter(chr(number))
+    return not any(first <= number <= last for first, last in SYMBOLS)
