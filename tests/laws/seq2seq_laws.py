@@ -41,8 +41,6 @@ class EncoderDecoderLaws(StepperLaws):
     """Whether there is an attention."""
     sums_to_one: ClassVar[bool] = True
     """Whether its weights do; if not, they sum to at most one."""
-    clean: ClassVar[bool] = True
-    """Whether its memory is 0 at padding."""
     unused: ClassVar[tuple[str, ...]] = ()
     """Beginnings of the names of parameters that the loss does not move."""
 
@@ -98,7 +96,7 @@ class EncoderDecoderLaws(StepperLaws):
         source = self.source(self.sources, 8, 5)
         memory = model.encode(source)
         beyond = torch.arange(8) >= source.lengths[:, None]
-        assert not (self.clean and memory.states[beyond].any())
+        assert not memory.states[beyond].any()
         assert memory.states[~beyond].any(dim=-1).all()
         turned = memory.select(torch.tensor([2, 0, 2]))
         assert torch.equal(turned.states, memory.states[[2, 0, 2]])

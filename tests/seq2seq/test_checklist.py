@@ -245,7 +245,6 @@ class TestReader:
 class TestLaws(EncoderDecoderLaws):
     sources: ClassVar[list[list[int]]] = [[4, 7, 5, 7, 6], [1, 7, 4], [7, 6], [5, 7, 5, 6, 7, 4, 1], [6, 4, 7, 5]]
     sums_to_one = False
-    clean = False
 
     reader: ClassVar[str] = "none"
     mixture: ClassVar[str] = "vectors"

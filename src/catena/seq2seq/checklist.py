@@ -103,7 +103,8 @@ class ChecklistModel(VectorDecoder):
     # --- the source ---------------------------------------------------------------------------------------------------
 
     def encode(self, source: Source) -> Memory:
-        states = self.embedding(source.ids)
+        real_ids = mask_from_lengths(source.lengths, source.ids.shape[1])
+        states = self.embedding(source.ids).masked_fill(~real_ids[..., None], 0.0)
         read = self.drop_source(states)
         goal, items, belongs = self.gathered(source, read)
         real = belongs.any(dim=1)
