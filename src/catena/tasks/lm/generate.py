@@ -26,6 +26,9 @@ from catena.errors import ConfigError, DataError
 from catena.tasks.lm.encoding import LmEncoding
 from catena.tasks.lm.predictor import LmPredictor
 from catena.tasks.lm.verse import Form, verse_of
+from catena.tasks.translate.encoding import Side
+from catena.tasks.translate.wishes import Wishes as Constraint
+from catena.tasks.translate.wishes import acceptor_of as constraint_of
 
 
 @dataclass(frozen=True)
@@ -150,14 +153,9 @@ class Writer:
 
 def acceptor_of(wishes: Wishes, encoding: LmEncoding) -> Acceptor:
     """The set of sequences that fulfil the wishes."""
-    v = len(encoding.vocabulary)
-    parts: list[Acceptor] = []
-    if wishes.words:
-        wanted = [MachineAcceptor(with_phrase(_phrase(text, encoding), v), v) for text in wishes.words]
-        parts.append(All(wanted, in_turn=True))
-    if wishes.without:
-        unwanted = [_phrase(text, encoding) for text in wishes.without]
-        parts.append(MachineAcceptor(without_phrases(unwanted, v), v))
+    _check_together(wishes)
+    cut_in_words = encoding.tokeniser.settings.kind in ("words", "whitespace")
+    parts = _phrases_of_words(wishes, encoding) if cut_in_words else _phrases_of_pieces(wishes, encoding)
     if wishes.pattern is not None:
         from catena.structure.automaton.regex import from_regex  # seconds to import, and seldom wanted
 
@@ -169,8 +167,43 @@ def acceptor_of(wishes: Wishes, encoding: LmEncoding) -> Acceptor:
     return parts[0] if len(parts) == 1 else All(parts)
 
 
+def _phrases_of_words(wishes: Wishes, encoding: LmEncoding) -> list[Acceptor]:
+    v = len(encoding.vocabulary)
+    parts: list[Acceptor] = []
+    if wishes.words:
+        wanted = [MachineAcceptor(with_phrase(_phrase(text, encoding), v), v) for text in wishes.words]
+        parts.append(All(wanted, in_turn=True))
+    if wishes.without:
+        unwanted = [_phrase(text, encoding) for text in wishes.without]
+        parts.append(MachineAcceptor(without_phrases(unwanted, v), v))
+    return parts
+
+
+def _phrases_of_pieces(wishes: Wishes, encoding: LmEncoding) -> list[Acceptor]:
+    """Pieces are read by their characters: a phrase is made of whole words, however it is cut."""
+    if not all(encoding.tokeniser.tokens(text) for text in (*wishes.words, *wishes.without)):
+        raise DataError("a phrase must be of known words, and '' is empty")
+    if not wishes.words and not wishes.without:
+        return []
+    side = Side(encoding.tokeniser, encoding.vocabulary)
+    return [constraint_of(Constraint(must=wishes.words, without=wishes.without), side)]
+
+
+def _check_together(wishes: Wishes) -> None:
+    """Refuse what must not be written within what must: nothing could be written."""
+    for bad in wishes.without:
+        for good in wishes.words:
+            if bad.strip() and f" {' '.join(bad.split())} " in f" {' '.join(good.split())} ":
+                raise DataError(
+                    f"a text with {good!r} and without {bad!r} cannot be written: drop one of the two wishes"
+                )
+
+
 def pieces(encoding: LmEncoding) -> tuple[list[str], list[str]]:
-    """What each id adds to a text, where it is the first and where others stand before it; specials add nothing."""
+    """What each id adds to a text, where it is the first and where others stand before it.
+
+    Specials add nothing, nor do parts of characters: they are never written where a pattern is asked for.
+    """
     vocabulary, join = encoding.vocabulary, encoding.tokeniser.join
     names = vocabulary.symbols
     if encoding.tokeniser.settings.kind == "bytes":
@@ -181,8 +214,13 @@ def pieces(encoding: LmEncoding) -> tuple[list[str], list[str]]:
     first, later = [""] * len(names), [""] * len(names)
     for id in ordinary:
         both = join([filler, names[id]])
-        first[id], later[id] = join([names[id]]), both[len(before) :] if both.startswith(before) else ""
+        first[id] = _readable(join([names[id]]))
+        later[id] = _readable(both[len(before) :]) if both.startswith(before) else ""
     return first, later
+
+
+def _readable(piece: str) -> str:
+    return "" if {"\N{REPLACEMENT CHARACTER}", "\0"} & set(piece) else piece
 
 
 def _phrase(text: str, encoding: LmEncoding) -> list[int]:

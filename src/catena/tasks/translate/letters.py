@@ -20,6 +20,17 @@ MARKED_BLOCKS = (0x80, 0xC0, 0x600, 0x640, 0x940, 0x2000, 0x2040, 0x2080, 0x3000
 ones elsewhere are taken for letters where bytes are read, so that there are few states."""
 SYMBOLS = ((0x2100, 0x2BFF), (0x1F000, 0x1FFFF))
 """Where nearly all are none: arrows, signs, pictures."""
+NO_BLANKS = (
+    (0x0E00, 0x0EFF),
+    (0x1000, 0x107F),
+    (0x1780, 0x17FF),
+    (0x3040, 0x30FF),
+    (0x3400, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x3FFFF),
+)
+"""Thai and Lao, Burmese, Khmer, kana, and Han: no blank stands between words, so that a phrase stands wherever its
+characters do."""
 JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 Reader = Callable[[int, str], int]
@@ -27,8 +38,10 @@ Reader = Callable[[int, str], int]
 
 
 def is_letter(character: str) -> bool:
-    """Whether it belongs to a word: letters, digits, the marks that letters bear; what has no name is taken for one."""
-    return unicodedata.category(character) in WITHIN_WORDS or character in JOINERS
+    """Whether it belongs to the word beside it: letters, digits, the marks that letters bear; what has no name is taken
+    for one, what belongs to a script without blanks is not."""
+    within = unicodedata.category(character) in WITHIN_WORDS or character in JOINERS
+    return within and not _is_in(ord(character), NO_BLANKS)
 
 
 def read_character(state: int, character: str) -> int:
@@ -58,9 +71,10 @@ def _table() -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
 
     def after(first: int, n_bytes: int) -> int:
         """The state where ``n_bytes`` are missing, and the least character that may come is ``first``."""
-        if n_bytes == 0:
-            return LETTER if _is_letter_in_bytes(first) else OTHER
-        followers = tuple(after(first + (i << 6 * (n_bytes - 1)), n_bytes - 1) for i in range(64))
+        if n_bytes == 1:
+            followers = _block(first)
+        else:
+            followers = tuple(after(first + (i << 6 * (n_bytes - 1)), n_bytes - 1) for i in range(64))
         return states.setdefault(followers, len(states) + LETTER + 1)
 
     begun = {0xC0 + i: after(i << 6, 1) for i in range(2, 32)}
@@ -69,7 +83,12 @@ def _table() -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
     return begun, {state: followers for followers, state in states.items()}
 
 
-def _is_letter_in_bytes(number: int) -> bool:
-    if number // 64 * 64 in MARKED_BLOCKS:
-        return is_letter(chr(number))
-    return not any(first <= number <= last for first, last in SYMBOLS)
+def _block(first: int) -> tuple[int, ...]:
+    """What each of 64 characters from the first on is taken for."""
+    if first in MARKED_BLOCKS:
+        return tuple(LETTER if is_letter(chr(first + i)) else OTHER for i in range(64))
+    return (OTHER if _is_in(first, (*SYMBOLS, *NO_BLANKS)) else LETTER,) * 64
+
+
+def _is_in(number: int, blocks: tuple[tuple[int, int], ...]) -> bool:
+    return any(first <= number <= last for first, last in blocks)
