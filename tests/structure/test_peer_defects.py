@@ -168,18 +168,6 @@ def test_gradients_of_sums_where_all_is_minus_infinity_are_zero() -> None:
     assert b.grad == 0
 
 
-def test_half_precision_is_served_by_the_reference(backend: str) -> None:
-    if backend == "kernels":
-        pytest.skip("the kernels serve float32 and float64, and say so")
-    for dtype in (torch.float16, torch.bfloat16):
-        emissions, transitions = (x.to(dtype) for x in scores((2, 4, 3), (3, 3)))
-        log_z = LinearChain(emissions, transitions).log_partition()
-        assert log_z.dtype == dtype
-        assert torch.allclose(
-            log_z.double(), LinearChain(emissions.double(), transitions.double()).log_partition(), rtol=0.05
-        )
-
-
 # --- every structure ----------------------------------------------------------------------------------------
 
 T = 4
@@ -231,6 +219,47 @@ def test_plain_tensors_are_answered_and_left_as_they_were(kind: str) -> None:
     assert all(answer.dtype == torch.float64 for answer in answers)
     assert not any(x.requires_grad for x in tensors)
     assert all(torch.equal(x, y) for x, y in zip(tensors, before, strict=True))
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_served_by_the_reference_and_loses_in_no_sum(
+    kind: str, dtype: torch.dtype, backend: str
+) -> None:
+    if backend == "kernels":
+        pytest.skip("the kernels serve float32 and float64, and say so")
+    shapes, make = KINDS[kind]
+    tensors = [(30 + 10 * x).to(dtype) for x in scores(*shapes)]
+    half, right = make(*tensors), make(*(x.double() for x in tensors))
+    best = half.argmax()
+    ours = [half.log_partition(), half.marginals(), half.log_prob(best)]
+    theirs = [right.log_partition(), right.marginals(), right.log_prob(best)]
+    for mine, wanted in zip(ours, theirs, strict=True):
+        assert mine.dtype == dtype
+        torch.testing.assert_close(mine.double(), wanted, rtol=torch.finfo(dtype).eps, atol=1e-3)
+    near = [(30 + x).to(dtype) for x in scores(*shapes)]  # sums of a few differ by less than half precision has
+    right = make(*(x.double() for x in near))
+    torch.testing.assert_close(right.score(make(*near).argmax()), right.max())
+
+
+@every_kind
+def test_autocast_changes_no_answer(kind: str) -> None:
+    shapes, make = KINDS[kind]
+    tensors = [x.float().requires_grad_() for x in scores(*shapes)]
+    structure = make(*tensors)
+    value = structure.marginals().detach()
+    plain = [
+        structure.entropy(),
+        structure.expectation(value),
+        *torch.autograd.grad(structure.kl(structure).sum(), tensors),
+    ]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = [
+            structure.entropy(),
+            structure.expectation(value),
+            *torch.autograd.grad(structure.kl(structure).sum(), tensors),
+        ]
+    torch.testing.assert_close(cast, plain)
 
 
 @every_kind

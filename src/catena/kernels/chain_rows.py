@@ -108,7 +108,8 @@ class Chains:
         else:
             rows = (len(self.tables), -1, k)
             left, right = torch.from_numpy(a.reshape(rows)), torch.from_numpy(onward.reshape(rows))
-            counts = torch.bmm(left.transpose(1, 2), right).numpy()
+            counts = np.empty((len(left), k, k), a.dtype)
+            torch.bmm(left.transpose(1, 2), right, out=torch.from_numpy(counts))  # with out, autocast has no say
         counts = counts.reshape(self.tables.shape)
         # Of a sum or a mean over rows the result is scaled, not its parts.
         weigh_pairs(self.tables, times, counts)

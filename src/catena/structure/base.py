@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import torch
@@ -36,6 +37,8 @@ from catena.structure.semirings import KBest, Log, Max, Sampling, Semiring
 from catena.structure.tensors import blanked, or_zero, or_zeros, over_rows, value_and_slopes
 
 S = TypeVar("S", bound="Structured")
+
+HALVES = (torch.bfloat16, torch.float16)
 
 SAMPLED_TOGETHER = 2**22
 """Samples are drawn in one pass as long as their scores, copied for each, are no more numbers than this."""
@@ -159,8 +162,9 @@ class Structured(ABC):
 
     def log_prob(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
         """log p(y) in nats; -inf for an impossible member."""
-        log_z = self.log_partition()
-        return torch.where(log_z == NEVER, NEVER, self.score(y) - torch.where(log_z == NEVER, 0.0, log_z))
+        mine = self._single()
+        log_z = mine.log_partition()
+        return self._narrow(torch.where(log_z == NEVER, NEVER, mine.score(y) - torch.where(log_z == NEVER, 0.0, log_z)))
 
     def max(self) -> Float[Tensor, "*batch"]:
         """The score of the best member; -inf where none is possible, nan where a score is no number."""
@@ -326,8 +330,15 @@ class Structured(ABC):
         """In float64, for differences of large numbers."""
         return self.with_score_tensors([x if x is None else x.double() for x in self.score_tensors()])
 
+    def _single(self: S) -> S:
+        """With float32 for scores of half precision: what a sum of many has lost would be nats, not digits."""
+        tensors = self.score_tensors()
+        if not any(x is not None and x.dtype in HALVES for x in tensors):
+            return self
+        return self.with_score_tensors([x if x is None or x.dtype not in HALVES else x.float() for x in tensors])
+
     def _narrow(self, x: Tensor) -> Tensor:
-        return x.to(next(s.dtype for s in self.score_tensors() if s is not None))
+        return x.to(reduce(torch.promote_types, (s.dtype for s in self.score_tensors() if s is not None)))
 
 
 class SemiringProgram(Structured):
@@ -352,8 +363,8 @@ class SemiringProgram(Structured):
 
     def plain_log_partition(self) -> Float[Tensor, "*batch"]:
         """log Z by the plain program; nan where a score is no number, be it +inf or nan."""
-        log_z = self.total(Log())
-        return torch.where(log_z == torch.inf, torch.nan, log_z)
+        log_z = self._single().total(Log())
+        return self._narrow(torch.where(log_z == torch.inf, torch.nan, log_z))
 
     def _argmax(self) -> Int[Tensor, "..."]:
         best, pull = self._pullback(Max())
@@ -398,7 +409,7 @@ class SemiringProgram(Structured):
 
     def _pullback(self, semiring: Semiring) -> tuple[Tensor, Callable[[Tensor], list[Tensor | None]]]:
         """The total in a semiring, and the function from its gradient to those by the score tensors."""
-        mine = self._spread_over(self.batch_shape)
+        mine = self._single()._spread_over(self.batch_shape)
         tensors = [x if x is None else x.detach() for x in mine.score_tensors()]
         given = [i for i, x in enumerate(tensors) if x is not None]
 

@@ -66,12 +66,12 @@ class NonProjectiveTree(DependencyTree):
         return replace(self, constraint=constraint, impossible=impossible)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        rows = (*self._rows(), self.single_root)
         if not kernels_serve(*self.score_tensors()):
-            return plain_log_partition(*rows).reshape(self.batch_shape)
+            log_z = plain_log_partition(*self._single()._rows(), self.single_root)
+            return self._narrow(log_z.reshape(self.batch_shape))
         from catena.kernels.matrix_tree import log_partition
 
-        return log_partition(*rows).reshape(self.batch_shape)
+        return log_partition(*self._rows(), self.single_root).reshape(self.batch_shape)
 
     def gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
         """log Z and its gradients by the score tensors with these numbers, summed over the batch.
@@ -83,9 +83,9 @@ class NonProjectiveTree(DependencyTree):
         tensors = self.score_tensors()
 
         def arcs(*chosen: Tensor) -> Tensor:
-            return self._replaced(wanted, chosen)._rows()[0]
+            return self._replaced(wanted, chosen)._single()._rows()[0]
 
-        chances = plain_marginals(*self._rows(), self.single_root)
+        chances = plain_marginals(*self._single()._rows(), self.single_root)
         pull = torch.func.vjp(arcs, *(cast(Tensor, tensors[i]) for i in wanted))[1]
         return self.log_partition(), pull(chances)
 
