@@ -272,3 +272,13 @@ def test_rows_begin_evenly_in_a_box_and_a_quarter_long_whatever_their_size() -> 
         rows = rows / np.abs(rows).max()
         assert np.histogram(rows, 4, (-1, 1))[0] / rows.size == pytest.approx([0.25] * 4, abs=0.06)
         assert not model.outputs.any()
+
+
+@pytest.mark.parametrize("model", [SkipGramModel(**SMALL), CbowModel(**SMALL)], ids=lambda model: model.kind)
+def test_words_without_neighbours_are_refused(model: SkipGramModel | CbowModel) -> None:
+    """As those of scripts without blanks, where a line is one word: the loss of nothing was 0."""
+    alone = [["ship"], ["wave"], [], ["ship"], ["wave"]]
+    with pytest.raises(DataError, match=r"no line has two words that are kept, .*--tokens words, or characters"):
+        train_vectors(alone, settings_of(model=model, epochs=1))
+    train_vectors([*alone, ["ship", "wave"]], settings_of(model=model, epochs=1))
+    train_vectors(alone, settings_of(model=BagModel(d=12), epochs=1))

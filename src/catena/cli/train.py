@@ -183,7 +183,8 @@ def _find_task(words: Sequence[str]) -> Entry:
         for entry in TASKS.values():
             if format in entry.formats:
                 return entry
-    return task_of_file(Path(first), _value_of(words, "--encoding", "--data.encoding"))
+    labels = _value_of(words, "--label-column", "--data.label-column", "--data.label_column")
+    return task_of_file(Path(first), _value_of(words, "--encoding", "--data.encoding"), labelled=labels is not None)
 
 
 def _task_to_help_with(words: Sequence[str]) -> Entry:

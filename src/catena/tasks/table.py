@@ -124,10 +124,10 @@ NAMED = ("csv", "tsv", "jsonl")
 """Formats with names for what they hold."""
 
 
-def task_of_file(path: Path, encoding: str | None = None) -> Entry:
+def task_of_file(path: Path, encoding: str | None = None, labelled: bool = False) -> Entry:
     """The task that a data file is for, by its format; pairs of sentences are translated, pairs of words transduced,
     pairs of a question and an answer conversed, and texts are composed where JSON lines or a table have a title, a list
-    and no label."""
+    and no label. ``labelled`` says that a column of labels is named, so that a table of any columns is classified."""
     from catena.data.pairing import are_sentences
     from catena.data.readers.paired import pairs_in, width_of
     from catena.data.readers.sample import Sample
@@ -138,6 +138,8 @@ def task_of_file(path: Path, encoding: str | None = None) -> Entry:
         raise FormatError(f"the format of {path} is not known: {found.why}")
     if found.format in NAMED and "label_column" not in found.options and _have_agendas(path, found.format, encoding):
         return TASKS["compose"]
+    if labelled and (found.format in NAMED or Sample(path).is_named(".csv")):
+        return TASKS["classify"]
     if found.format in TABLES or Sample(path).is_named(".csv"):
         if (told := pairs_in(path, found.options, encoding)) is not None:
             return TASKS["converse" if told.responses else "translate"]
@@ -146,7 +148,8 @@ def task_of_file(path: Path, encoding: str | None = None) -> Entry:
         if found.format == "text" and (width := width_of(path, encoding)) > 1:
             raise FormatError(
                 f"{path} has {width} columns, and no first line that says what they are: write one, such as "
-                f"text,label, or name those of pairs by their numbers, as in --source-column 1 --target-column 2"
+                f"text,label, name those of texts and labels (--text-column, --label-column), or those of pairs by "
+                f"their numbers, as in --source-column 1 --target-column 2"
             )
     if found.format == "parallel" and are_sentences(path, encoding):
         return TASKS["translate"]

@@ -26,6 +26,7 @@ from jaxtyping import Float32, Int
 
 from catena.data.settings import TokeniserSettings
 from catena.errors import DataError, DivergedError
+from catena.kernels.word2vec_draw import LINE_END
 from catena.kernels.word2vec_words import cut_pieces
 from catena.randomness import Randomness
 from catena.vectors.corpus import Corpus, corpus_of_files, corpus_of_sentences, ids_of_sentences
@@ -82,6 +83,8 @@ class Trainer:
         self.threads = self.settings.threads or os.cpu_count() or 1
         self.seeds = Randomness(self.settings.seed)
         self.ids = np.asarray(corpus.ids)
+        if self.settings.model.kind in ("skipgram", "cbow"):
+            _check_neighbours(self.ids)
         size = block_size(self.settings, corpus.size)
         self.pieces = _Pieces.cut(self.ids, piece_size(corpus.size, size), 2 * size)
         self.per_block = max(1, round(size * self.pieces.n / max(1, len(self.ids))))
@@ -185,6 +188,18 @@ class _Pieces:
         starts, lines, words = (np.zeros(n + 1, np.int64) for _ in range(3))
         cut_pieces(ids, size, longest, starts, lines, words, False)
         return cls(starts, lines, words)
+
+
+def _check_neighbours(ids: Int[np.ndarray, " n"], at_once: int = 1 << 20) -> None:
+    """Refuse a text in which no word has another beside it."""
+    for i in range(0, len(ids), at_once):
+        is_word = ids[i : i + at_once + 1] != LINE_END
+        if (is_word[1:] & is_word[:-1]).any():
+            return
+    raise DataError(
+        "no line has two words that are kept, so that none has a neighbour to learn from: cut lines into words "
+        "(--tokens words, or characters, where no blanks stand between words), or lower --min-count"
+    )
 
 
 def _check_finite(loss: Loss, epoch: int) -> None:

@@ -187,3 +187,11 @@ def test_trained_subwords_see_the_training_texts(tmp_path: Path) -> None:
     tokens = from_file.encoding.tokens("banana")
     assert len(tokens) < 6
     assert tokens == from_list.encoding.tokens("banana")
+
+
+def test_labels_that_may_be_joined_are_told_of() -> None:
+    """Where several are expected and no text has two: the separator is likely missing."""
+    config = config_of({"data": {"several_labels": True}})
+    for second, told in (["x|y"], True), (["x", "y"], False):
+        lines = prepare(config, GENERATOR, {"train": from_lists(["a", "b", "c"], [["x"], second, ["z"]], "here")}).lines
+        assert any("--label-separator" in line for line in lines) == told

@@ -226,6 +226,10 @@ def prepare(
     samples = [(int(i), tokeniser.join([found.tokens[n] for n in found.corpus[int(i)]])) for i in shown]
     texts = encoding.encode_corpus(found.corpus, found.tokens)
     lines += [tally.counts(len(found.labels)).sentence(), *_describe(names, labels, texts, train, dev, test)]
+    if config.data.several_labels and max(map(len, found.labels)) < 2:
+        lines.append(
+            "no text has several labels: name what stands between them with --label-separator, if they are joined"
+        )
     return Dataset(encoding, names, texts, labels, train, dev, test, samples, lines, tally)
 
 
