@@ -93,6 +93,17 @@ def test_gibbs_may_have_candidates_of_its_own_at_each_position() -> None:
     assert samples.frequencies()[1, 2] == pytest.approx(wanted, abs=0.04)
 
 
+def test_what_is_named_twice_is_no_likelier() -> None:
+    target = Texts(TABLE)
+    assert target.exact([0, 1, 2, 0, 0], MOST) == target.exact(SYMBOLS, MOST)
+    for candidates, again in (([0, 1, 2], [0, 1, 2, 0, 0]), ([[0, 1], [2]], [[0, 1, 0, 0], [2, 2]])):
+        once, twice = (
+            gibbs(target, OBSERVED, some, Schedule(100), np.random.default_rng(3)).chains
+            for some in (candidates, again)
+        )
+        assert twice == once
+
+
 def test_samples_tell_what_was_met() -> None:
     samples = Samples([[(1,), (2,)], [(1,), (1,)]], [[-1.0, -3.0], [-1.0, -1.0]], {"all": 0.5})
     assert samples.frequencies() == {(1,): 0.75, (2,): 0.25}

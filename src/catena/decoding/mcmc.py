@@ -133,7 +133,8 @@ def _begun(target: Target, start: Sequence[int], schedule: Schedule) -> tuple[li
 
 def _options(start: Sequence[int], candidates: Sequence[int] | Sequence[Sequence[int]]) -> list[list[int]]:
     each = [list(x) if isinstance(x, Sequence) else None for x in candidates]
-    options = [x for x in each if x is not None] or [list(candidates)] * len(start)  # type: ignore[arg-type]
+    given = [x for x in each if x is not None] or [list(candidates)] * len(start)  # type: ignore[arg-type]
+    options = [list(dict.fromkeys(some)) for some in given]  # one that is named twice is no likelier
     if len(options) != len(start):
         raise ConfigError(f"there must be candidates for each of {len(start)} positions, but there are {len(options)}")
     for i, (id, some) in enumerate(zip(start, options, strict=True)):

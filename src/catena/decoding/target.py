@@ -45,6 +45,7 @@ class Target(ABC):
 
     def exact(self, symbols: Sequence[int], max_length: int, limit: int = 1_000_000) -> dict[Ids, float]:
         """The probability of every sequence of at most ``max_length`` symbols, likeliest first, by listing them all."""
+        symbols = list(dict.fromkeys(symbols))
         n = sum(len(symbols) ** length for length in range(max_length + 1))
         if n > limit:
             raise LimitError(

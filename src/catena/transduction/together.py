@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from catena.errors import DataError
 from catena.transduction.base import Found, Tokens, Transducer
 
@@ -49,10 +51,11 @@ def _mixed(lists: Sequence[tuple[list[Found], float]]) -> list[Found]:
         for found in listed:
             if found.log_prob is None:
                 raise DataError("a rule without probabilities cannot answer together with other models: leave it out")
-            shares.setdefault(found.tokens, []).append((weight * math.exp(found.log_prob), found))
+            share = math.log(weight) + found.log_prob if weight > 0 else -math.inf
+            shares.setdefault(found.tokens, []).append((share, found))
     mixed = []
     for parts in shares.values():
-        p = math.fsum(share for share, _ in parts)
         best = max(parts, key=lambda part: part[0])[1]
-        mixed.append(replace(best, log_prob=math.log(p) if p > 0 else -math.inf))
+        total = np.logaddexp.reduce([share for share, _ in parts])  # the exp of a long target would be 0
+        mixed.append(replace(best, log_prob=float(total)))
     return sorted(mixed, key=lambda found: -(found.log_prob or 0.0))
