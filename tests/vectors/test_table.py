@@ -223,3 +223,9 @@ def test_context_vectors_and_both_side_by_side() -> None:
     assert both.d == 16
     assert (both["b"][8:] == Vectors.of_model(model, "context")["b"]).all()
     assert (both["b"][:8] == Vectors.of_model(model)["b"]).all()
+
+
+def test_a_method_that_is_not_known_is_refused() -> None:
+    with pytest.raises(DataError, match="by the methods 'add' and 'multiply', and 'multply' is none of them"):
+        some_vectors().analogy("cat", "dog", "the", method="multply")
+    assert some_vectors().most_similar_of_all([]) == []

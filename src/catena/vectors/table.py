@@ -189,6 +189,8 @@ class Vectors:
 
     def most_similar_of_all(self, words: Sequence[str], k: int = 10, most: int | None = None) -> list[Found]:
         """The nearest words of each of several words, in one pass over the vectors."""
+        if not len(words):
+            return []
         scores, places = nearest(self.matrix, self.norms, self.rows(words), checked_number(k) + 1, most)
         own = self.words.find(list(words))
         named = self._named(scores, places)
@@ -197,14 +199,14 @@ class Vectors:
             for row, at, mine in zip(named, places.tolist(), own.tolist(), strict=True)
         ]
 
-    def analogy(
-        self, a: str, b: str, c: str, k: int = 10, method: Literal["add", "multiply"] = "add", most: int | None = None
-    ) -> Found:
+    def analogy(self, a: str, b: str, c: str, k: int = 10, method: str = "add", most: int | None = None) -> Found:
         """What is to ``c`` as ``b`` is to ``a``: with man, king, woman it should be queen.
 
         ``add`` takes the cosine with b - a + c (3CosAdd, Mikolov et al. 2013); ``multiply`` the product of 3CosMul
         (Levy and Goldberg 2014). The three words themselves are no answers.
         """
+        if method not in ("add", "multiply"):
+            raise DataError(f"analogies are found by the methods 'add' and 'multiply', and {method!r} is none of them")
         question = np.array([[self.words.number(word) for word in (a, b, c)]])
         found = best_analogies(self.matrix, self.norms, question, k, method == "multiply", most)
         return self._named(*found)[0]

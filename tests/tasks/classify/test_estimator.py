@@ -114,3 +114,11 @@ def test_scikit_learn_is_not_needed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_one_label_is_no_list_of_labels() -> None:
+    """A string would be taken for the list of its letters, and a list for the name of one class."""
+    with pytest.raises(DataError, match=r"label 0 is 'weather', and with several_labels .*: \['weather'\]"):
+        small(several_labels=True).fit(["it rains", "play"], ["weather", "music"])
+    with pytest.raises(DataError, match=r"label 1 is a list, \['music'\]: say several_labels=True"):
+        small().fit(["it rains", "play"], ["weather", ["music"]])

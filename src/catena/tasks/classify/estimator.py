@@ -87,7 +87,7 @@ class TextClassifier:
                 f"TextClassifier reads texts, and a model of kind {self.model!r} reads trees: train it by "
                 f"'catena train classify FILE --model {self.model}'"
             )
-        rows = [list(some) for some in y] if self.several_labels else [[one] for one in y]
+        rows = _rows(y, self.several_labels)
         self._values = {str(label): label for row in rows for label in row}
         named = [[str(label) for label in row] for row in rows]
         randomness = Randomness(config.seed)
@@ -146,7 +146,7 @@ class TextClassifier:
         if len(found) != len(y):
             raise DataError(f"score needs one label for each text, and got {len(found)} texts and {len(y)} labels")
         if self.several_labels:
-            return float(np.mean([set(a) == set(b) for a, b in zip(found, y, strict=True)]))
+            return float(np.mean([set(a) == set(b) for a, b in zip(found, _rows(y, True), strict=True)]))
         return float(np.mean([a == b for a, b in zip(found, y, strict=True)]))
 
     # --- keeping ------------------------------------------------------------------------------------------------------
@@ -210,6 +210,20 @@ class TextClassifier:
         defaults = {n: p.default for n, p in inspect.signature(type(self).__init__).parameters.items()}
         given = {n: v for n, v in self.get_params().items() if v != defaults[n]}
         return f"TextClassifier({', '.join(f'{n}={v!r}' for n, v in given.items())})"
+
+
+def _rows(y: Sequence[Any], several: bool) -> list[list[Any]]:
+    """The labels of each text as a list."""
+    for i, labels in enumerate(y):
+        if several and isinstance(labels, str):
+            raise DataError(
+                f"label {i} is {labels!r}, and with several_labels each text has a list of labels: [{labels!r}]"
+            )
+        if not several and isinstance(labels, list | set):
+            raise DataError(
+                f"label {i} is a {type(labels).__name__}, {labels!r}: say several_labels=True, or give one label"
+            )
+    return [list(labels) for labels in y] if several else [[label] for label in y]
 
 
 def _texts(X: Any) -> list[str]:
