@@ -171,6 +171,13 @@ class OutputLaws:
             with pytest.raises(DataError, match=words):
                 layer.restricted(torch.tensor(bad, dtype=torch.long))
 
+    def test_candidates_may_be_forbidden_but_not_all_of_them(self, hidden: Tensor) -> None:
+        layer = scramble(self.make(V, forbidden=(0, 4)).double())
+        found = layer.restricted(torch.tensor([4, 2, 0])).log_probs(hidden)
+        assert torch.equal(found.exp(), torch.tensor([0.0, 1.0, 0.0]).double().expand(N, 3))
+        with pytest.raises(DataError, match=r"at least must be allowed, but all are forbidden: \[4, 0\]"):
+            layer.restricted(torch.tensor([4, 0]))
+
     def test_saving_and_loading_is_identity(self, hidden: Tensor, targets: Tensor) -> None:
         layer, other = scramble(self.make(V)), self.make(V)
         other.load_state_dict(load(save(layer.state_dict())))

@@ -92,6 +92,9 @@ class Restricted(OutputLayer):
         self.d_in, self.v, self.normalised = layer.d_in, len(ids), layer.normalised
         self.layer = layer
         self.register_buffer("ids", checked_ids(ids, layer.v))
+        with torch.no_grad():
+            weight = next(layer.parameters())
+            check_possible(self.ids, layer.log_probs(weight.new_zeros(1, layer.d_in))[0, self.ids])
 
     def loss(self, hidden: Float[Tensor, "n d_in"], targets: Int[Tensor, " n"]) -> Float[Tensor, ""]:
         return -self.log_prob(hidden, targets).sum() / max(len(hidden), 1)
@@ -135,6 +138,12 @@ def checked_ids(ids: Int[Tensor, " c"], v: int) -> Int[Tensor, " c"]:
     if int(ids.min()) < 0 or int(ids.max()) >= v:
         raise DataError(f"candidates must be ids from 0 to {v - 1}, but they reach from {ids.min()} to {ids.max()}")
     return ids.long()
+
+
+def check_possible(ids: Int[Tensor, " c"], scores: Float[Tensor, " c"] | None) -> None:
+    """Refuse candidates none of which may come: there is no distribution over them."""
+    if scores is not None and not bool((scores > NEVER).any()):
+        raise DataError(f"one of the candidates at least must be allowed, but all are forbidden: {ids[:9].tolist()}")
 
 
 def checked_targets(layer: OutputLayer, hidden: Tensor, targets: Tensor) -> Int[Tensor, " n"]:

@@ -20,7 +20,7 @@ from catena.errors import ConfigError
 from catena.kernels.few_rows import FewRows
 from catena.kernels.int8_weight import Int8Matrix, Int8Weight
 from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
-from catena.outputs.base import OutputLayer, checked_ids, checked_targets, log_shares
+from catena.outputs.base import OutputLayer, check_possible, checked_ids, checked_targets, log_shares
 from catena.outputs.scores import WordScores
 from catena.shapes import read_axes
 
@@ -99,6 +99,7 @@ class ScoredOutput(OutputLayer):
         """A softmax over copies of these rows: no step of a search gathers them again."""
         ids = checked_ids(ids, self.v)
         bias = self.final_bias
+        check_possible(ids, None if bias is None else bias[ids])
         layer = Softmax(
             self.d_in,
             len(ids),
