@@ -69,5 +69,5 @@ def test_few_first_words_are_no_sign_of_labels(tmp_path: Path) -> None:
     assert "kim" not in str(refused.value)
     labels = tmp_path / "labels.txt"
     labels.write_text("the dog\na cat\nthe bird\na fish\n" * 20, encoding="utf-8")
-    with pytest.raises(FormatError, match="Give --format kim to read it so"):
+    with pytest.raises(FormatError, match="Give --format kim to train on it so, and --input-format kim to ask"):
         list(tsv_label.read(labels))

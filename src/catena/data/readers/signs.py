@@ -345,5 +345,6 @@ def hint(path: Path | str, tried: str) -> str:
     return (
         f"({sign.why}.)"
         if name == "unknown"
-        else f"This looks like format {name!r}: {sign.why}. Give --format {name} to read it so."
+        else f"This looks like format {name!r}: {sign.why}. Give --format {name} to train on it so, and --input-format "
+        f"{name} to ask or score a model."
     )
