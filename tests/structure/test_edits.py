@@ -185,5 +185,12 @@ def test_shapes_that_do_not_fit_are_named() -> None:
         EditLattice(sub, ins[:, :3], dele, end, torch.tensor(LENGTHS))
     with pytest.raises(ShapeError, match="lengths must be 0 to 3"):
         EditLattice(sub, ins, dele, end, torch.tensor([4, 0, 0]))
-    with pytest.raises(ShapeError, match="targets must be below 2, but there is 2"):
+    with pytest.raises(ShapeError, match="targets must be below 2 and not below 0, but there is 2"):
         lattice().log_weights(torch.tensor([[2], [0], [0]]), torch.tensor([1, 1, 1]))
+    with pytest.raises(ShapeError, match="targets must be below 2 and not below 0, but there is -1"):
+        lattice().log_weights(torch.tensor([[-1], [0], [0]]), torch.tensor([1, 1, 1]))
+    for lengths in ([2, 1, 1], [1, -1, 1]):
+        with pytest.raises(ShapeError, match="lengths of targets must be 0 to 1"):
+            lattice().log_weights(torch.tensor([[1], [0], [0]]), torch.tensor(lengths))
+    padded, empty = (lattice().log_weights(torch.tensor([[pad]] * 3), torch.tensor([0] * 3)) for pad in (-1, 0))
+    assert torch.equal(padded, empty)

@@ -24,6 +24,7 @@ from catena.kernels.edit_loops import aligned, following, paths, totals
 from catena.kernels.edit_search import strings
 from catena.kernels.ops import longs_of
 from catena.kernels.threads import in_row_blocks
+from catena.shapes import mask_from_lengths
 
 DELETE, INSERT, SUBSTITUTE = 0, 1, 2
 
@@ -68,10 +69,14 @@ class EditLattice:
 
     def log_weights(self, targets: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> Float[Tensor, " b"]:
         """log of the summed weights of all ways to write one target for each source. Symbols are numbered from 0."""
-        if len(targets) and targets.numel() and int(targets.max()) >= self.substitute.shape[-1]:
-            raise ShapeError(
-                f"targets must be below {self.substitute.shape[-1]}, but there is {int(targets.max())} among them"
-            )
+        # A kernel would read beyond the scores, and answer with a number.
+        v, s = self.substitute.shape[-1], targets.shape[1]
+        if len(lengths) and not (int(lengths.min()) >= 0 and int(lengths.max()) <= s):
+            raise ShapeError(f"lengths of targets must be 0 to {s}, but they are {lengths.tolist()}")
+        real = targets[mask_from_lengths(lengths, s)]
+        for id in (int(real.min()), int(real.max())) if len(real) else ():
+            if not 0 <= id < v:
+                raise ShapeError(f"targets must be below {v} and not below 0, but there is {id} among them")
         return _Sum.apply(*self._scores, self.lengths, targets, lengths)
 
     def log_prob(self, targets: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> Float[Tensor, " b"]:
