@@ -88,6 +88,10 @@ def test_several_labels(tmp_path: Path) -> None:
     assert found["apple fire"] == {"red", "big"}
     assert found["sea"] == {"blue"}
     assert found["air"] == set()
+    (several,) = model.predict(["apple fire"])
+    for format in ("tsv", "text"):
+        written = model.write(several, "apple fire", format).split("\t")[0]
+        assert set(written.split("|")) == {"red", "big"}, "as they are read"
     report = model.evaluate(path)
     by_name: Any = str(path)
     assert model.evaluate(by_name) == report

@@ -218,10 +218,10 @@ class ClassifyPredictor(Predictor):
                 }
                 del row["labels"]
             return json.dumps(row, ensure_ascii=False)
-        one_line = " ".join(item.split())
+        one_line, separator = " ".join(item.split()), self.config.data.label_separator
         if format == "tsv":
-            return f"{','.join(prediction.labels)}\t{prediction.probability:.4f}\t{one_line}"
-        return ", ".join(prediction.labels)
+            return f"{(separator or ',').join(prediction.labels)}\t{prediction.probability:.4f}\t{one_line}"
+        return (separator or ", ").join(prediction.labels)
 
 
 def load_predictor(folder: Path, device: torch.device) -> ClassifyPredictor:
