@@ -11,10 +11,11 @@ import pytest
 
 from catena.decoding.pieces import PieceAcceptor
 from catena.errors import DataError
+from catena.tasks.letters import BROKEN, LETTER, OTHER, after_byte, is_letter, read_character
+from catena.tasks.spelling import phrase_machine, prefix_machine
 from catena.tasks.translate.dataset import prepare
 from catena.tasks.translate.encoding import Side
-from catena.tasks.translate.letters import BROKEN, LETTER, OTHER, after_byte, is_letter, read_character
-from catena.tasks.translate.wishes import Wishes, acceptor_of, phrase_machine, prefix_machine, read_wishes
+from catena.tasks.translate.wishes import Wishes, acceptor_of, read_wishes
 from tests.tasks.translate.toy import sentences, toy_config, write_files
 
 

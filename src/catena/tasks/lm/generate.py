@@ -26,9 +26,7 @@ from catena.errors import ConfigError, DataError
 from catena.tasks.lm.encoding import LmEncoding
 from catena.tasks.lm.predictor import LmPredictor
 from catena.tasks.lm.verse import Form, verse_of
-from catena.tasks.translate.encoding import Side
-from catena.tasks.translate.wishes import Wishes as Constraint
-from catena.tasks.translate.wishes import acceptor_of as constraint_of
+from catena.tasks.spelling import acceptors_of
 
 
 @dataclass(frozen=True)
@@ -183,10 +181,7 @@ def _phrases_of_pieces(wishes: Wishes, encoding: LmEncoding) -> list[Acceptor]:
     """Pieces are read by their characters: a phrase is made of whole words, however it is cut."""
     if not all(encoding.tokeniser.tokens(text) for text in (*wishes.words, *wishes.without)):
         raise DataError("a phrase must be of known words, and '' is empty")
-    if not wishes.words and not wishes.without:
-        return []
-    side = Side(encoding.tokeniser, encoding.vocabulary)
-    return [constraint_of(Constraint(must=wishes.words, without=wishes.without), side)]
+    return acceptors_of(wishes.words, wishes.without, "", encoding.tokeniser, encoding.vocabulary)
 
 
 def _check_together(wishes: Wishes) -> None:
