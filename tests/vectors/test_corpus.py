@@ -131,6 +131,27 @@ def test_what_cannot_be_learnt_from_is_refused_in_one_sentence(tmp_path: Path, t
         of_text(tmp_path, text)
 
 
+@pytest.mark.parametrize("tokens", [None, WordTokens()])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", 'label,text\ngood,"a fine, day"\nbad,"two\nlines"\n'),
+        ("b.TSV", "text\tlabel\na fine, day\tgood\ntwo lines\tbad\n"),
+        ("c.jsonl", '{"text": "a fine, day", "n": 1}\n{"text": "two\\nlines", "n": 2}\n'),
+    ],
+)
+def test_of_tables_one_column_is_read(tmp_path: Path, name: str, text: str, tokens: WordTokens | None) -> None:
+    path, packed = tmp_path / name, tmp_path / f"{name}.gz"
+    path.write_text(text, encoding="utf-8")
+    packed.write_bytes(gzip.compress(text.encode()))
+    wanted = [["a", "fine,", "day"] if tokens is None else ["a", "fine", ",", "day"], ["two", "lines"]]
+    for file in (path, packed):
+        assert written(corpus_of_files([file], ALL, NO_PHRASES, tokens=tokens)) == wanted
+    if name != "c.jsonl":
+        named = corpus_of_files([path], ALL, NO_PHRASES, tokens=tokens, text_column="label")
+        assert written(named) == [["good"], ["bad"]]
+
+
 def test_another_encoding_is_read_when_it_is_named(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes("café olé\n".encode("latin-1"))

@@ -11,14 +11,16 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int
 
 from catena.data.byte_text import byte_blocks
-from catena.data.files import open_text
 from catena.data.settings import TokeniserSettings, WhitespaceTokens
+from catena.data.texts import format_of, read_texts
 from catena.data.tokenise import build_tokeniser
 from catena.errors import DataError
 from catena.kernels.ngram_text import BLANK, KINDS, LETTER, entered, tokenised
@@ -74,30 +76,34 @@ def corpus_of_files(
     *,
     tokens: TokeniserSettings | None = None,
     encoding: str | None = None,
+    text_column: str | None = None,
     known: Words | None = None,
 ) -> Corpus:
     """Read text files, one after another: a line is a sentence or a document, words stand between blanks.
 
     Args:
-        paths: the files, plain or compressed.
+        paths: the files, plain or compressed; of tables (.csv, .tsv, .jsonl, .parquet) one column is read.
         words: which words are numbered.
         phrases: which neighbours are joined.
         tokens: how lines are cut into words, where not at blanks.
         encoding: of the files, if it is not UTF-8.
+        text_column: of tables, found by its name if omitted.
         known: words of an older model, which keep their numbers; new ones follow.
     """
     if not paths:
         raise DataError("there is no text to learn from: name a file")
     tokens = tokens or WhitespaceTokens()
     plain = isinstance(tokens, WhitespaceTokens) and tokens == WhitespaceTokens(lowercase=tokens.lowercase)
-    tokeniser = None if plain else build_tokeniser(tokens, _texts(paths, encoding))
+    texts = partial(read_texts, text_column=text_column, encoding=encoding)
+    tokeniser = None if plain else build_tokeniser(tokens, chain.from_iterable(map(texts, paths)))
     scanner = _Scanner(words.scan_limit, known, KINDS if plain else LISTED)
     for path in paths:
         if tokeniser is None:
-            for block in byte_blocks(path, encoding):
+            lines = byte_blocks(path, encoding) if format_of(path) == "text" else _as_lines(texts(path))
+            for block in lines:
                 scanner.feed(block.decode().lower().encode() if tokens.lowercase else block)
         else:
-            for block in _joined(tokeniser.tokens(text) for text in _texts([path], encoding)):
+            for block in _joined(tokeniser.tokens(text) for text in texts(path)):
                 scanner.feed(block)
         scanner.end_line()
     return scanner.corpus(words, phrases, f"{', '.join(map(str, paths[:3]))}{'…' if len(paths) > 3 else ''}")
@@ -123,11 +129,9 @@ def ids_of_sentences(sentences: Iterable[Sequence[str]], known: Words) -> tuple[
     return kept.astype(np.int32), len(ids) - len(kept)
 
 
-def _texts(paths: Sequence[Path | str], encoding: str | None) -> Iterator[str]:
-    for path in paths:
-        with open_text(path, encoding) as lines:
-            for _, line in lines:
-                yield line
+def _as_lines(texts: Iterable[str]) -> Iterator[bytes]:
+    """Each text is a line, whatever lines it has itself."""
+    return (f"{' '.join(text.splitlines())}\n".encode("utf-8", "surrogatepass") for text in texts)
 
 
 def _joined(sentences: Iterable[Sequence[str]]) -> Iterator[bytes]:

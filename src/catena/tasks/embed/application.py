@@ -14,7 +14,7 @@ from catena import checkpoint as files
 from catena import config as configs
 from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint
 from catena.config import Config, to_toml
-from catena.data.files import open_text
+from catena.data.texts import read_texts
 from catena.data.tokenise import build_tokeniser
 from catena.errors import CheckpointError, ConfigError, DataError
 from catena.tasks.application import Application, Predictor, Trained
@@ -104,8 +104,7 @@ def documents(path: Path, text: Path | None = None, epochs: int = 20, seed: int 
     else:
         config = model.settings
         assert isinstance(config, EmbedConfig)
-        with open_text(text, config.data.encoding) as lines:
-            texts = [line for _, line in lines]
+        texts = list(read_texts(text, text_column=config.data.text_column, encoding=config.data.encoding))
         tokeniser = build_tokeniser(config.tokens, texts)
         rows = infer_documents(model, (tokeniser.tokens(line) for line in texts), epochs, seed)
         if not len(rows):
@@ -124,6 +123,7 @@ def _corpus(config: EmbedConfig, known: Words | None) -> Corpus:
         config.phrases,
         tokens=config.tokens,
         encoding=config.data.encoding,
+        text_column=config.data.text_column,
         known=known,
     )
 

@@ -16,7 +16,10 @@ class EmbedData(Config):
     """The keys that name files."""
 
     train: tuple[str, ...] = ()
-    """Text files, plain or compressed: words stand between blanks, a line is a sentence or a document."""
+    """Text files, plain or compressed: words stand between blanks, a line is a sentence or a document. Of tables (.csv,
+    .tsv, .jsonl, .parquet) one column is read, a row as a line."""
+    text_column: str | None = None
+    """The column of tables; found by its name if omitted."""
     encoding: str | None = None
     """Encoding of the files if they are not UTF-8, such as latin-1."""
 

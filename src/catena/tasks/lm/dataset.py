@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from catena.data.corpus import IN_MEMORY, Corpus, CorpusBuilder
-from catena.data.files import open_text
-from catena.data.recognise import read_examples
 from catena.data.settings import VocabularySettings
+from catena.data.texts import read_texts
 from catena.data.tokenise import Tokeniser, build_tokeniser
 from catena.data.vocabulary import UNK, UNK_SYMBOL, Vocabulary
 from catena.errors import DataError
@@ -26,7 +25,6 @@ from catena.randomness import Randomness
 from catena.tasks.lm.encoding import LmEncoding, line_tokens, specials_of
 from catena.tasks.lm.settings import LmConfig, LmData
 
-FORMATS_BY_SUFFIX = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 """Formats that auto finds by the ending of the name; all else is plain text, which any line may look like."""
 
 
@@ -82,18 +80,7 @@ class Dataset:
 
 def read_lines(path: Path, data: LmData) -> Iterator[str]:
     """The texts of a file: its lines, or what a column of it holds."""
-    format = FORMATS_BY_SUFFIX.get(path.suffix, "text") if data.format == "auto" else data.format
-    if format == "text":
-        with open_text(path, data.encoding) as lines:
-            found: Iterator[str] = (line for _, line in lines)
-            yield from _wanted(found, data)
-        return
-    options = {} if data.text_column is None else {"text_column": data.text_column}
-    examples = read_examples(path, format, options=options, encoding=data.encoding, labelled=False)
-    yield from _wanted((example.text for example in examples), data)
-
-
-def _wanted(lines: Iterator[str], data: LmData) -> Iterator[str]:
+    lines = read_texts(path, data.format, data.text_column, data.encoding)
     return lines if data.blank_lines == "keep" else (line for line in lines if line.strip())
 
 
