@@ -150,6 +150,8 @@ def test_of_tables_one_column_is_read(tmp_path: Path, name: str, text: str, toke
     if name != "c.jsonl":
         named = corpus_of_files([path], ALL, NO_PHRASES, tokens=tokens, text_column="label")
         assert written(named) == [["good"], ["bad"]]
+    as_text = corpus_of_files([path], ALL, NO_PHRASES, format="text")
+    assert [" ".join(line) for line in written(as_text)] == [" ".join(line.split()) for line in text.splitlines()]
 
 
 def test_another_encoding_is_read_when_it_is_named(tmp_path: Path) -> None:

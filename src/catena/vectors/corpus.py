@@ -76,6 +76,7 @@ def corpus_of_files(
     *,
     tokens: TokeniserSettings | None = None,
     encoding: str | None = None,
+    format: str = "auto",
     text_column: str | None = None,
     known: Words | None = None,
 ) -> Corpus:
@@ -87,6 +88,7 @@ def corpus_of_files(
         phrases: which neighbours are joined.
         tokens: how lines are cut into words, where not at blanks.
         encoding: of the files, if it is not UTF-8.
+        format: of the files, by the ends of their names if omitted; ``text`` reads the lines of any file.
         text_column: of tables, found by its name if omitted.
         known: words of an older model, which keep their numbers; new ones follow.
     """
@@ -94,12 +96,12 @@ def corpus_of_files(
         raise DataError("there is no text to learn from: name a file")
     tokens = tokens or WhitespaceTokens()
     plain = isinstance(tokens, WhitespaceTokens) and tokens == WhitespaceTokens(lowercase=tokens.lowercase)
-    texts = partial(read_texts, text_column=text_column, encoding=encoding)
+    texts = partial(read_texts, format=format, text_column=text_column, encoding=encoding)
     tokeniser = None if plain else build_tokeniser(tokens, chain.from_iterable(map(texts, paths)))
     scanner = _Scanner(words.scan_limit, known, KINDS if plain else LISTED)
     for path in paths:
         if tokeniser is None:
-            lines = byte_blocks(path, encoding) if format_of(path) == "text" else _as_lines(texts(path))
+            lines = byte_blocks(path, encoding) if format_of(path, format) == "text" else _as_lines(texts(path))
             for block in lines:
                 scanner.feed(block.decode().lower().encode() if tokens.lowercase else block)
         else:

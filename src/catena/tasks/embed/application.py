@@ -104,7 +104,7 @@ def documents(path: Path, text: Path | None = None, epochs: int = 20, seed: int 
     else:
         config = model.settings
         assert isinstance(config, EmbedConfig)
-        texts = list(read_texts(text, text_column=config.data.text_column, encoding=config.data.encoding))
+        texts = list(read_texts(text, config.data.format, config.data.text_column, config.data.encoding))
         tokeniser = build_tokeniser(config.tokens, texts)
         rows = infer_documents(model, (tokeniser.tokens(line) for line in texts), epochs, seed)
         if not len(rows):
@@ -123,6 +123,7 @@ def _corpus(config: EmbedConfig, known: Words | None) -> Corpus:
         config.phrases,
         tokens=config.tokens,
         encoding=config.data.encoding,
+        format=config.data.format,
         text_column=config.data.text_column,
         known=known,
     )

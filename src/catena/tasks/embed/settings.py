@@ -18,6 +18,8 @@ class EmbedData(Config):
     train: tuple[str, ...] = ()
     """Text files, plain or compressed: words stand between blanks, a line is a sentence or a document. Of tables (.csv,
     .tsv, .jsonl, .parquet) one column is read, a row as a line."""
+    format: Literal["auto", "text", "csv", "tsv", "jsonl", "parquet"] = "auto"
+    """Format of the files; auto goes by the ends of their names, and text reads the lines of any file."""
     text_column: str | None = None
     """The column of tables; found by its name if omitted."""
     encoding: str | None = None
