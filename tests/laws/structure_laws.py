@@ -356,15 +356,27 @@ class StructureLaws(ABC):
             assert ((a == b) | ((a - b).abs() < 1e-6 * size)).all()
             assert (wide.marginals() - narrow.marginals()).abs().max() < 1e-6 * size
 
-    def test_no_grad_and_inference_mode_answer_too(self) -> None:
+    @staticmethod
+    def queried(structure: Structured) -> list[Tensor]:
+        """Everything that a structure computes deterministically."""
+        return [
+            structure.log_partition(), structure.marginals(), structure.max(), structure.argmax(), *structure.topk(2),
+            structure.entropy(), structure.expectation(structure), structure.variance(structure),
+            structure.kl(structure),
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+    def test_queries_under_no_grad_and_inference_mode_equal_those_outside(self, mode: Any) -> None:
         structure = self.structure(Case())
-        log_z, marginals = structure.log_partition(), structure.marginals()
-        for mode in (torch.no_grad, torch.inference_mode):
-            with mode():
-                assert torch.equal(structure.log_partition(), log_z)
-                assert torch.equal(structure.marginals(), marginals)
-                structure.argmax(), structure.topk(2), structure.sample(2), structure.entropy()
-                structure.variance(structure)
+        expected = self.queried(structure)
+        with mode():
+            created = self.structure(Case())
+            for one in (structure, created):
+                for found, wanted in zip(self.queried(one), expected, strict=True):
+                    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12, equal_nan=True)
+                one.sample(2)
+        for found, wanted in zip(self.queried(created), expected, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12, equal_nan=True)
 
     def differentiated(self, case: Case, ask: Callable[[Structured], Tensor]) -> tuple[Any, tuple[Tensor, ...]]:
         structure = self.structure(case)

@@ -34,7 +34,14 @@ from catena.numerics import NEVER
 from catena.shapes import can_branch, can_look_at
 from catena.structure.checks import check_count, check_generator
 from catena.structure.semirings import KBest, Log, Max, Sampling, Semiring
-from catena.structure.tensors import blanked, or_zero, or_zeros, over_rows, value_and_slopes
+from catena.structure.tensors import (
+    blanked,
+    or_zero,
+    or_zeros,
+    outside_inference_mode,
+    over_rows,
+    value_and_slopes,
+)
 
 S = TypeVar("S", bound="Structured")
 
@@ -213,6 +220,7 @@ class Structured(ABC):
         """Var[value(y)] for an additive value."""
         return self.covariance(value, value)
 
+    @outside_inference_mode
     def covariance(
         self, value: Structured | Shaped[Tensor, "..."], other: Structured | Shaped[Tensor, "..."]
     ) -> Float[Tensor, "*batch"]:
@@ -234,6 +242,7 @@ class Structured(ABC):
 
     # --- how it follows -------------------------------------------------------------------------------------
 
+    @outside_inference_mode
     def gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
         """log Z and its gradients, summed over the batch, by the score tensors with these numbers.
 
@@ -366,10 +375,12 @@ class SemiringProgram(Structured):
         log_z = self._single().total(Log())
         return self._narrow(torch.where(log_z == torch.inf, torch.nan, log_z))
 
+    @outside_inference_mode
     def _argmax(self) -> Int[Tensor, "..."]:
         best, pull = self._pullback(Max())
         return self.member(pull(torch.ones_like(best)))
 
+    @outside_inference_mode
     def _topk(self, k: int) -> TopK:
         scores, pull = self._pullback(KBest(k))
         basis = torch.eye(k, dtype=scores.dtype, device=scores.device)
@@ -381,6 +392,7 @@ class SemiringProgram(Structured):
         # The program ran on detached scores; those of its members can be differentiated.
         return TopK(torch.where(scores == NEVER, NEVER, self.score(members)), members)
 
+    @outside_inference_mode
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "..."]:
         size = sum(x.numel() for x in self._spread_over(self.batch_shape).score_tensors() if x is not None)
         together = max(1, min(n, SAMPLED_TOGETHER // max(size, 1)))

@@ -26,7 +26,7 @@ from catena.structure.base import SemiringProgram, Structured, TopK
 from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Log, Semiring
-from catena.structure.tensors import uniform_numbers
+from catena.structure.tensors import outside_inference_mode, uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +166,7 @@ class CTC(SemiringProgram):
 
         return marginals(*self._rows(), self.blank).reshape(self.emissions.shape)
 
+    @outside_inference_mode
     def position_marginals(self) -> Float[Tensor, "*batch t s"]:
         """``[..., i, j]`` is the probability that frame ``i`` belongs to position ``j`` of the target.
 

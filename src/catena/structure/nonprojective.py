@@ -24,6 +24,7 @@ from catena.structure.backend import kernels_serve
 from catena.structure.base import TopK
 from catena.structure.constraints import Impossible
 from catena.structure.dependency import ArcConstraint, DependencyTree
+from catena.structure.tensors import outside_inference_mode
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,7 @@ class NonProjectiveTree(DependencyTree):
 
         return log_partition(*self._rows(), self.single_root).reshape(self.batch_shape)
 
+    @outside_inference_mode
     def gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
         """log Z and its gradients by the score tensors with these numbers, summed over the batch.
 

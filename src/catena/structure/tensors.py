@@ -1,15 +1,54 @@
-"""Small steps that all structures take with tensors: slopes of a function, blanked rows, numbers to draw by."""
+"""Tensor helpers shared by all structures: gradients of a function, leaving inference mode, masking rows."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from catena.numerics import NEVER
+
+T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def outside_inference_mode(method: Method) -> Method:
+    """Decorate a method that differentiates, so that it is right in ``torch.inference_mode`` and on its tensors.
+
+    In inference mode torch 2.11 differentiates views wrongly without an error, and no torch can save an inference
+    tensor for a backward pass. The method runs outside inference mode on normal copies of ``self`` and its arguments.
+    Also for functions whose first argument is a dataclass of tensors.
+    """
+
+    @wraps(method)
+    def run(self: Any, *args: Any) -> Any:
+        if torch.is_inference_mode_enabled():
+            with torch.inference_mode(False), torch.no_grad():  # the first of the two enables gradients
+                return method(normal_copy(self), *map(normal_copy, args))
+        if any(isinstance(x, Tensor) and x.is_inference() for x in vars(self).values()):
+            return method(normal_copy(self), *map(normal_copy, args))
+        return method(self, *args)
+
+    return cast(Method, run)
+
+
+def normal_copy(value: T) -> T:
+    """A tensor, or a dataclass of tensors, with a clone in place of each inference tensor."""
+    if isinstance(value, Tensor):
+        return value.clone() if value.is_inference() else value
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    result = copy.copy(value)
+    for field in fields(value):
+        # Not the constructor: it would check and convert the fields a second time.
+        object.__setattr__(result, field.name, normal_copy(getattr(value, field.name)))
+    return result
 
 
 def value_and_slopes(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:

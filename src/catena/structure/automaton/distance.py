@@ -28,6 +28,7 @@ from catena.structure.automaton.topology import Topology, Unrolled
 from catena.structure.automaton.value import Automaton
 from catena.structure.backend import kernels_serve
 from catena.structure.semirings import Log, Max, Real, Semiring, Tropical
+from catena.structure.tensors import outside_inference_mode
 
 # --- closure of a matrix ------------------------------------------------------------------------------------
 
@@ -168,6 +169,7 @@ def distances(machine: Automaton, backwards: bool = False) -> Shaped[Tensor, "..
     return sign * torch.from_numpy(found).to(machine.weight.dtype)
 
 
+@outside_inference_mode
 def arc_marginals(machine: Automaton) -> Float[Tensor, "*batch arcs"]:
     """How often each arc is taken by a path drawn in proportion to its weight; above 1 where cycles repeat it.
 
