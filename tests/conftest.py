@@ -37,6 +37,34 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("catena")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--device",
+        action="append",
+        choices=["cpu", "cuda"],
+        help="Device of the structure laws, the stepper laws and the commands; may be repeated. Default: cpu.",
+    )
+
+
+def devices(config: pytest.Config) -> list[str]:
+    """The devices that tests with a parameter ``device`` run on."""
+    chosen = config.getoption("--device") or ["cpu"]
+    if "cuda" in chosen and not torch.cuda.is_available():
+        raise pytest.UsageError("--device cuda needs a CUDA GPU, and torch sees none.")
+    return chosen
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "device" in metafunc.fixturenames and "device" not in _own_parameters(metafunc):
+        metafunc.parametrize("device", devices(metafunc.config))
+
+
+def _own_parameters(metafunc: pytest.Metafunc) -> set[str]:
+    marks = metafunc.definition.iter_markers("parametrize")
+    names = (mark.args[0] if mark.args else mark.kwargs["argnames"] for mark in marks)
+    return {name.strip() for one in names for name in (one.split(",") if isinstance(one, str) else one)}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the pages, each of which is one long test: at the end one worker would wait for the other."""
     items.sort(key=lambda item: item.path.name != "test_docs.py")

@@ -89,9 +89,10 @@ def name_of(path: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_page_runs_from_top_to_bottom(page: Path, folder: Path) -> None:
-    names: dict[str, object] = {"__name__": "__main__"}
+    names: dict[str, object] = {"__name__": "__main__", "ROOT": ROOT}
     for setup in setups(page):
         exec(compile(setup, f"{page.name} (setup)", "exec"), names)
+    del names["ROOT"]  # for setups only: a reader of the page does not have it
     for block in blocks(page):
         if block.skipped:
             continue

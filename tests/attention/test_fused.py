@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.nn.attention import SDPBackend
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from catena.attention import fused
 from catena.attention.fused import TRUSTED, fused_attention
@@ -13,6 +13,23 @@ from catena.attention.fused import TRUSTED, fused_attention
 def test_cudnn_is_not_trusted_and_all_others_are() -> None:
     others = {backend for name, backend in SDPBackend.__members__.items() if name not in ("ERROR", "OVERRIDEABLE")}
     assert set(TRUSTED) == others - {SDPBackend.CUDNN_ATTENTION}
+
+
+def test_a_choice_of_the_caller_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OnGpu(torch.Tensor):
+        device = torch.device("cuda")
+
+    def attention(q: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+        flags = torch.backends.cuda
+        assert flags.math_sdp_enabled()
+        assert not flags.flash_sdp_enabled()
+        assert not flags.mem_efficient_sdp_enabled()
+        return q
+
+    monkeypatch.setattr(fused.F, "scaled_dot_product_attention", attention)
+    q = torch.zeros(1, 1, 2, 3).as_subclass(OnGpu)
+    with sdpa_kernel(SDPBackend.MATH):
+        assert fused_attention(q, q, q) is q
 
 
 @pytest.mark.parametrize("with_gradient", [True, False])

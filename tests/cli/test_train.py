@@ -53,7 +53,9 @@ def test_a_file_is_all_it_needs_wherever_it_stands(catena: Catena, files: Path, 
 
 
 def test_it_says_what_it_does_and_what_comes_next(catena: Catena, files: Path) -> None:
-    said = catena("train", files / "train.tsv", "--dev", files / "dev.tsv", "--test", files / "dev.tsv", *TINY)
+    said = catena(
+        "train", files / "train.tsv", "--dev", files / "dev.tsv", "--test", files / "dev.tsv", *TINY, "--device", "cpu"
+    )
     assert said.code == 0
     folder = Path("runs/classify-loglinear-001")
     for words in (
@@ -348,7 +350,7 @@ def test_from_starts_with_the_weights_and_the_vocabulary_of_an_older_run(
     plain = ClassifyTask.loss
 
     def loss(self: ClassifyTask, batch: Any) -> Any:
-        seen.append({name: t.clone() for name, t in self.model.state_dict().items()})
+        seen.append({name: t.cpu().clone() for name, t in self.model.state_dict().items()})
         return plain(self, batch)
 
     monkeypatch.setattr(ClassifyTask, "loss", loss)

@@ -57,8 +57,8 @@ class EncoderDecoderLaws(StepperLaws):
     # --- what the laws use --------------------------------------------------------------------------------------------
 
     @pytest.fixture
-    def model(self, make_model: Maker) -> EncoderDecoder:
-        return make_model()
+    def model(self, make_model: Maker, device: str) -> EncoderDecoder:
+        return make_model().to("cpu" if self.cpu_only else device)
 
     @pytest.fixture
     def make(self, model: EncoderDecoder) -> Callable[[], Stepper[Any]]:
@@ -131,8 +131,9 @@ class EncoderDecoderLaws(StepperLaws):
     def test_mixed_precision_is_near(self, model: EncoderDecoder) -> None:
         model.float()
         source, (targets, lengths) = self.source(self.sources), padded(self.targets)
-        with torch.enable_grad():
-            with torch.autocast("cpu", torch.bfloat16):
+        # cuDNN's recurrences have no backward pass in evaluation mode.
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+            with torch.autocast(model.device.type, torch.bfloat16):
                 loss = model.loss(source, targets, lengths)
             loss.backward()
         assert loss.item() == pytest.approx(model.loss(source, targets, lengths).item(), abs=0.1)
@@ -165,8 +166,8 @@ class EncoderDecoderLaws(StepperLaws):
         with pytest.raises(ShapeError, match=r"the lengths of targets must lie from 0 to 5, .* but one is 6"):
             asked(source, targets, lengths + 1)
 
-    def test_weights_that_are_saved_and_loaded_are_the_same_model(self, make_model: Maker) -> None:
-        first, second = make_model(), make_model()
+    def test_weights_that_are_saved_and_loaded_are_the_same_model(self, make_model: Maker, device: str) -> None:
+        first, second = (make_model().to("cpu" if self.cpu_only else device) for _ in range(2))
         with torch.no_grad():
             for parameter in second.parameters():
                 parameter.mul_(0.5)
@@ -176,13 +177,13 @@ class EncoderDecoderLaws(StepperLaws):
         second.load_state_dict(first.state_dict())
         assert torch.equal(torch.cat(self.log_probs(second, rows)), wanted)
 
-    def test_weights_that_changed_unseen_are_met_after_training(self, make_model: Maker) -> None:
+    def test_weights_that_changed_unseen_are_met_after_training(self, make_model: Maker, device: str) -> None:
         def answers(model: EncoderDecoder) -> Tensor:
             stepper = model.stepper(self.source(self.sources))
             state = stepper.advance(stepper.start(self.rows), torch.full((self.rows,), 4))
             return stepper.log_probs(state)
 
-        model, fresh = make_model(), make_model()
+        model, fresh = (make_model().to("cpu" if self.cpu_only else device) for _ in range(2))
         before = answers(model)
         model.train()
         for parameter in model.parameters():

@@ -6,7 +6,7 @@ laws.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import pytest
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from catena.decoding.stepper import Stepper
 from catena.errors import ShapeError
+from tests.devices import TensorsOn, moved
 
 
 def some_ids(stepper: Stepper[Any], state: Any, t: int, seed: int = 5) -> Tensor:
@@ -35,12 +36,20 @@ class StepperLaws:
     rows: ClassVar[int] = 5
     """How many rows ``start`` is asked for."""
     atol: ClassVar[float] = 1e-9
+    cpu_only: ClassVar[bool] = False
+    """Whether the stepper lives on the CPU wherever the other models are."""
     normalised: ClassVar[bool] = True
     """Whether the probabilities of the next id sum to one; a constraint takes some away."""
 
+    @pytest.fixture(autouse=True)
+    def on_device(self, device: str) -> Iterator[None]:
+        """All tensors that a test creates are on the device."""
+        with TensorsOn("cpu" if self.cpu_only else device):
+            yield
+
     @pytest.fixture
-    def stepper(self, make: Callable[[], Stepper[Any]]) -> Stepper[Any]:
-        return make()
+    def stepper(self, make: Callable[[], Stepper[Any]], device: str) -> Stepper[Any]:
+        return make() if self.cpu_only else moved(make(), device)
 
     @pytest.fixture(autouse=True)
     def without_gradients(self) -> Any:

@@ -23,6 +23,8 @@ from torch import Tensor
 
 from catena.structure.backend import use_backend
 from catena.structure.base import Structured
+from tests.conftest import devices
+from tests.devices import TensorsOn
 from tests.oracle import moments
 
 Ids = tuple[Any, ...]
@@ -110,8 +112,20 @@ class StructureLaws(ABC):
     # --- helpers --------------------------------------------------------------------------------------------
 
     @pytest.fixture(autouse=True)
-    def backend(self, request: pytest.FixtureRequest) -> Iterator[str]:
-        with use_backend(request.param):
+    def backend(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+        """A backend of the CPU, or the name of another device, to which all structures are moved."""
+        if request.param in ("reference", "kernels"):
+            with use_backend(request.param):
+                yield request.param
+            return
+        made = type(self).structure
+
+        def moved(laws: StructureLaws, case: Case) -> Structured:
+            with TensorsOn("cpu"):
+                return made(laws, case).to(request.param)
+
+        monkeypatch.setattr(type(self), "structure", moved)
+        with TensorsOn(request.param):
             yield request.param
 
     def rows(self, structure: Structured) -> range:
@@ -480,8 +494,11 @@ def pytest_generate_laws(metafunc: pytest.Metafunc) -> None:
     laws = metafunc.cls
     if laws is None or not issubclass(laws, StructureLaws):
         return
+    backends = [
+        name for device in devices(metafunc.config) for name in (laws.backends if device == "cpu" else [device])
+    ]
     if "case" not in metafunc.fixturenames:
-        metafunc.parametrize("backend", laws.backends, indirect=True)
+        metafunc.parametrize("backend", backends, indirect=True)
         return
-    pairs = [(name, case) for name in laws.backends for case in laws.cases if name != "reference" or case not in LIKE]
+    pairs = [(name, case) for name in backends for case in laws.cases if name == "kernels" or case not in LIKE]
     metafunc.parametrize(("backend", "case"), pairs, indirect=["backend"], ids=[f"{a}-{b}" for a, b in pairs])

@@ -23,6 +23,8 @@ def models() -> list[NgramModel]:
 
 
 class TestMixture(StepperLaws):
+    cpu_only = True
+
     atol = 1e-5
 
     @pytest.fixture
@@ -31,6 +33,8 @@ class TestMixture(StepperLaws):
 
 
 class TestCache(StepperLaws):
+    cpu_only = True
+
     atol = 1e-5
 
     @pytest.fixture
@@ -39,6 +43,8 @@ class TestCache(StepperLaws):
 
 
 class TestMixtureWithACache(StepperLaws):
+    cpu_only = True
+
     atol = 1e-5
 
     @pytest.fixture

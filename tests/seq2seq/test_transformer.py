@@ -59,6 +59,7 @@ class TestCompiledSteps(EncoderDecoderLaws):
     """In single precision on a CPU, steps are compiled. The pool begins so small that it must grow."""
 
     atol = 2e-5
+    cpu_only = True
 
     @pytest.fixture(autouse=True)
     def small_pool(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,12 +52,17 @@ class AutomatonStepper(Stepper[Tensor]):
         if not total < torch.inf:
             raise DivergentSumError("the weights of a machine must have a finite sum to be probabilities, but have not")
         self._source, self._target, self._ids = (
-            torch.from_numpy(np.ascontiguousarray(x)) for x in (topology.source, topology.target, topology.input - 1)
+            torch.from_numpy(np.ascontiguousarray(x)).to(machine.device)
+            for x in (topology.source, topology.target, topology.input - 1)
         )
         # Pushed to the beginning, weights are the probabilities of arcs given their states.
         self._arcs = (machine.weight.double() + after[self._target] - after[self._source]).exp()
         self._ends = (machine.final.double() - after).exp()
         self._begins = (machine.initial.double() + after - total).exp()
+
+    @property
+    def device(self) -> torch.device:
+        return self._arcs.device
 
     def start(self, n: int) -> Float[Tensor, "n q"]:
         return self._begins.expand(n, -1)

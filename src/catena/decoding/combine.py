@@ -60,13 +60,18 @@ class Combined(Wrapping[tuple[Any, ...]]):
         return state[0]
 
     def log_probs(self, state: tuple[Any, ...]) -> Float[Tensor, "n v"]:
-        return self.mix([stepper.log_probs(one) for stepper, one in zip(self.steppers, state, strict=True)])
+        each = [stepper.log_probs(one) for stepper, one in zip(self.steppers, state, strict=True)]
+        return self.mix([x.to(each[0].device) for x in each])
 
     def advance(self, state: tuple[Any, ...], ids: Int[Tensor, " n"]) -> tuple[Any, ...]:
-        return tuple(stepper.advance(one, ids) for stepper, one in zip(self.steppers, state, strict=True))
+        return tuple(
+            stepper.advance(one, ids.to(stepper.device)) for stepper, one in zip(self.steppers, state, strict=True)
+        )
 
     def select(self, state: tuple[Any, ...], rows: Int[Tensor, " m"]) -> tuple[Any, ...]:
-        return tuple(stepper.select(one, rows) for stepper, one in zip(self.steppers, state, strict=True))
+        return tuple(
+            stepper.select(one, rows.to(stepper.device)) for stepper, one in zip(self.steppers, state, strict=True)
+        )
 
     def join(self, states: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         return tuple(
@@ -74,7 +79,10 @@ class Combined(Wrapping[tuple[Any, ...]]):
         )
 
     def extend(self, state: tuple[Any, ...], ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> tuple[Any, ...]:
-        return tuple(stepper.extend(one, ids, lengths) for stepper, one in zip(self.steppers, state, strict=True))
+        return tuple(
+            stepper.extend(one, ids.to(stepper.device), lengths.to(stepper.device))
+            for stepper, one in zip(self.steppers, state, strict=True)
+        )
 
 
 class Ensemble(Combined):

@@ -60,6 +60,14 @@ class Stepper(ABC, Generic[State]):
     single_rows: bool = False
     """Whether a step is shorter for every row that is left out: not where all sources must have as many rows."""
 
+    @property
+    def device(self) -> torch.device | None:
+        """The device of the ids it takes and the log-probabilities it returns; None if it takes ids of any device.
+
+        Steppers that are tied to a device return it, so that steppers of several devices can be combined.
+        """
+        return None
+
     @abstractmethod
     def start(self, n: int) -> State:
         """The state of ``n`` empty prefixes, with the mark of the beginning, if there is one, already read."""
@@ -151,6 +159,10 @@ class Wrapping(Stepper[State]):
     """A stepper around another one, whose states hold states of the inner one."""
 
     stepper: Stepper[Any]
+
+    @property
+    def device(self) -> torch.device | None:
+        return self.stepper.device
 
     @abstractmethod
     def inner(self, state: State) -> Any:

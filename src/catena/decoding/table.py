@@ -57,6 +57,10 @@ class TableStepper(Stepper[Tensor]):
             table[(v,) * (order - len(history)) + tuple(history)] = safe_log(torch.tensor(row, dtype=dtype))
         return cls(table, end)
 
+    @property
+    def device(self) -> torch.device:
+        return self.table.device
+
     def start(self, n: int) -> Int[Tensor, "n h"]:
         return torch.full((n, self.table.dim() - 1), self.v, device=self.table.device)
 

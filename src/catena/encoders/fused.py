@@ -48,6 +48,8 @@ class FusedRecurrence(Recurrence):
             self.network = nn.RNN(d_in, d, nonlinearity=name.removeprefix("elman_"))
 
     def forward(self, x: Float[Tensor, "t b d_in"], state: State | None = None) -> tuple[Float[Tensor, "t b d"], State]:
+        if state is not None:
+            state = tuple(part.contiguous() for part in state)  # cuDNN rejects slices of a wider tensor
         if self.training and self.weight_dropout:
             return self._with_dropped_weights(x, state or self.start(x.shape[1], x))
         if len(x) == 1 and isinstance(self.weight_h, Int8Weight):  # torch's networks would have them made floats

@@ -100,8 +100,8 @@ class LinearMixture(Combined, LanguageModel[tuple[Any, ...]]):
         return mixed(torch.stack(list(log_probs)), self.weights)
 
     def token_log_probs(self, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n t"]:
-        rows = [model.token_log_probs(ids, lengths) for model in self.models]
-        found = mixed(torch.stack(rows), self.weights)
+        rows = [model.token_log_probs(ids.to(model.device), lengths.to(model.device)) for model in self.models]
+        found = mixed(torch.stack([row.to(ids.device) for row in rows]), self.weights)
         return torch.where(torch.arange(ids.shape[1], device=ids.device) < lengths[:, None], found, 0.0)
 
 
@@ -135,6 +135,10 @@ class CacheModel(LanguageModel[Tensor]):
     @property
     def vocabulary(self) -> Vocabulary:
         return self._vocabulary
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
 
     def start(self, n: int) -> Int[Tensor, "n size"]:
         return torch.full((n, self.size), -1)

@@ -36,6 +36,7 @@ from catena.structure.checks import check_count, check_generator
 from catena.structure.semirings import KBest, Log, Max, Sampling, Semiring
 from catena.structure.tensors import (
     blanked,
+    map_tensors,
     or_zero,
     or_zeros,
     outside_inference_mode,
@@ -90,6 +91,10 @@ class Structured(ABC):
     @abstractmethod
     def from_parts(self: S, value: Tensor) -> S:
         """A structure whose score of ``y`` adds up ``value``, shaped like the marginals, over its parts."""
+
+    def to(self: S, device: torch.device | str) -> S:
+        """The same distribution with all its tensors on a device; as ``Tensor.to``, differentiable."""
+        return map_tensors(lambda x: x.to(device), self)
 
     def extent(self) -> tuple[Shaped[Tensor, "..."], ...]:
         """What says, beside the scores, which members there are: lengths, masks, targets."""

@@ -40,14 +40,19 @@ def outside_inference_mode(method: Method) -> Method:
 
 def normal_copy(value: T) -> T:
     """A tensor, or a dataclass of tensors, with a clone in place of each inference tensor."""
+    return map_tensors(lambda x: x.clone() if x.is_inference() else x, value)
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], value: T) -> T:
+    """Apply a function to a tensor, or to all tensors of a dataclass and of the dataclasses it holds."""
     if isinstance(value, Tensor):
-        return value.clone() if value.is_inference() else value
+        return cast(T, function(value))
     if not is_dataclass(value) or isinstance(value, type):
         return value
     result = copy.copy(value)
     for field in fields(value):
         # Not the constructor: it would check and convert the fields a second time.
-        object.__setattr__(result, field.name, normal_copy(getattr(value, field.name)))
+        object.__setattr__(result, field.name, map_tensors(function, getattr(value, field.name)))
     return result
 
 

@@ -31,6 +31,8 @@ TEXT = [
 
 
 class TestModifiedKneserNey(StepperLaws):
+    cpu_only = True
+
     atol = 1e-5
 
     @pytest.fixture
@@ -39,6 +41,8 @@ class TestModifiedKneserNey(StepperLaws):
 
 
 class TestFlat(StepperLaws):
+    cpu_only = True
+
     atol = 1e-5
 
     @pytest.fixture
@@ -47,6 +51,8 @@ class TestFlat(StepperLaws):
 
 
 class TestMaximumLikelihood(StepperLaws):
+    cpu_only = True
+
     atol = 1e-5
 
     @pytest.fixture

@@ -43,7 +43,7 @@ def test_words_have_the_vectors_of_the_file(kind: str, mode: str, tmp_path: Path
     }  # fmt: skip
     LmApplication().train(configs.parse(LmConfig, values), tmp_path / "run", SilentReporter())
     file.unlink()  # the model needs it no more
-    model = LmApplication().load(tmp_path / "run").model  # type: ignore[attr-defined]
+    model = LmApplication().load(tmp_path / "run", "cpu").model  # type: ignore[attr-defined]
     table = model.embedding.weight
     found = table[torch.tensor([model.vocabulary.ids([word])[0] for word in KNOWN])].detach()
     wanted = torch.from_numpy(rows)
@@ -69,7 +69,7 @@ def test_a_clustered_tree_is_made_of_them_and_kept(tmp_path: Path) -> None:
     }  # fmt: skip
     trained = LmApplication().train(configs.parse(LmConfig, values), tmp_path / "run", SilentReporter())
     file.unlink()
-    model = LmApplication().load(tmp_path / "run").model  # type: ignore[attr-defined]
+    model = LmApplication().load(tmp_path / "run", "cpu").model  # type: ignore[attr-defined]
     layer, below = model.output, set()
     waiting = [int(layer.children_of[0, 0])]  # the left half of the tree
     while waiting:

@@ -91,6 +91,10 @@ class NgramModel(LanguageModel[Tensor]):
         return self._vocabulary
 
     @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
     def normalised(self) -> bool:
         """Whether probabilities sum to one; those of stupid back-off do not."""
         return self.about.normalised

@@ -83,8 +83,10 @@ class LmPredictor(Predictor):
     """A language model with its tokeniser and vocabulary."""
 
     def __init__(self, config: LmConfig, encoding: LmEncoding, model: Any, device: torch.device) -> None:
-        self.config, self.encoding, self.device = config, encoding, device
+        self.config, self.encoding = config, encoding
         self.model: Any = model.to(device).eval() if isinstance(model, torch.nn.Module) else model
+        # n-gram models, and mixtures that they lead, are on the CPU.
+        self.device = getattr(self.model, "device", None) or device
 
     @property
     def networks(self) -> list[torch.nn.Module]:

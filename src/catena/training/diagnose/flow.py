@@ -85,7 +85,8 @@ def measure_flow(
     encoder.check_causal()
     recurrences = [module for module in encoder.modules() if isinstance(module, Recurrence)]
     x = x.detach().requires_grad_()
-    with torch.enable_grad(), _watched(recurrences) as seen:
+    # cuDNN's recurrences have no backward pass in evaluation mode.
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), _watched(recurrences) as seen:
         state = encoder.begin(x.shape[0], x.device, x.dtype)
         # Caches of other encoders keep no gradient from step to step, so those read all at once.
         for chunk in x.split(1 if recurrences else x.shape[1], dim=1):
@@ -122,7 +123,7 @@ def jacobian(recurrence: Recurrence, x: Float[Tensor, " d_in"], before: State) -
     """
     sizes = [part.shape[0] for part in before]
     n = sum(sizes)
-    with torch.enable_grad():
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
         # One row for each number of the new state, all alike: their gradients are the rows of the Jacobian.
         start = torch.cat(before).detach().expand(n, n).clone().requires_grad_()
         _, after = recurrence(x.detach().expand(1, n, -1), tuple(part.contiguous() for part in start.split(sizes, 1)))
