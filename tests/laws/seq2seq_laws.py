@@ -64,6 +64,10 @@ class EncoderDecoderLaws(StepperLaws):
     def make(self, model: EncoderDecoder) -> Callable[[], Stepper[Any]]:
         return lambda: model.stepper(self.source(self.sources))
 
+    @pytest.fixture
+    def stepper(self, make: Callable[[], Stepper[Any]]) -> Stepper[Any]:
+        return make()
+
     def log_probs(self, model: EncoderDecoder, rows: list[int], wider: int = 0, fill: int = 0) -> list[Tensor]:
         """The log-probabilities of the real tokens of these examples, read as one batch."""
         chosen = [self.sources[row] for row in rows]

@@ -49,7 +49,8 @@ class StepperLaws:
 
     @pytest.fixture
     def stepper(self, make: Callable[[], Stepper[Any]], device: str) -> Stepper[Any]:
-        return make() if self.cpu_only else moved(make(), device)
+        with TensorsOn("cpu"):
+            return moved(make(), "cpu" if self.cpu_only else device)
 
     @pytest.fixture(autouse=True)
     def without_gradients(self) -> Any:

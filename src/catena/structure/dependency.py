@@ -29,6 +29,7 @@ from catena.structure.backend import kernels_serve
 from catena.structure.base import Structured, TopK
 from catena.structure.checks import check_floating, check_tensors, checked_members
 from catena.structure.constraints import Impossible, both, check_possible, forbid
+from catena.structure.tensors import uniform_like
 
 T = TypeVar("T", bound="DependencyTree")
 
@@ -311,7 +312,7 @@ class DependencyTree(Structured):
 
     def _sampled_labels(self, heads: Tensor, generator: torch.Generator | None) -> Tensor:
         reach = masked_softmax(self._label_table(heads).detach().double()).cumsum(-1)
-        drawn = torch.rand(heads.shape, dtype=torch.float64, device=heads.device, generator=generator)
+        drawn = uniform_like(heads.double(), generator)
         labels = (reach <= (drawn * reach[..., -1])[..., None]).sum(-1).clamp_max(reach.shape[-1] - 1)
         return torch.where(heads < 0, -1, labels)
 
@@ -342,11 +343,11 @@ class DependencyTree(Structured):
         b, k, t = heads.shape
         members = self._heads_in_place(heads.movedim(1, 0))
         if self.labels is not None:
-            arc = heads.clamp_min(0) * (t + 1) + torch.arange(1, t + 1)
+            arc = heads.clamp_min(0) * (t + 1) + torch.arange(1, t + 1, device=heads.device)
             labels = which.flatten(1, 3).gather(1, (arc * which.shape[-1] + ranks.clamp_min(0)).flatten(1))
             labels = self._words_in_place(labels.reshape(b, k, t).movedim(1, 0))
             members = torch.stack((members, torch.where(members < 0, -1, labels)), -1)
-        there = torch.arange(k)[:, None] < found
+        there = torch.arange(k, device=found.device)[:, None] < found
         scores = torch.where(there.reshape(k, *self.batch_shape), self._added(members), NEVER)
         order = scores.detach().sort(dim=0, descending=True, stable=True).indices
         places = order.reshape(*order.shape, *(1 for _ in members.shape[order.dim() :])).expand(members.shape)

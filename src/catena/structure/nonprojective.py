@@ -24,7 +24,7 @@ from catena.structure.backend import kernels_serve
 from catena.structure.base import TopK
 from catena.structure.constraints import Impossible
 from catena.structure.dependency import ArcConstraint, DependencyTree
-from catena.structure.tensors import outside_inference_mode
+from catena.structure.tensors import outside_inference_mode, uniform_like
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +135,10 @@ def _plain_sample(
     """Heads ``[n, b, t]``, drawn word by word, each given those before it."""
     b, nodes, _ = arcs.shape
     arcs, lengths = arcs.double().repeat(n, 1, 1), lengths.repeat(n)
-    heads = torch.full((n * b, nodes - 1), -1)
+    heads = torch.full((n * b, nodes - 1), -1, device=arcs.device)
     for m in range(1, nodes):
         reach = plain_marginals(arcs, lengths, single_root)[:, :, m].cumsum(-1)
-        drawn = torch.rand(n * b, dtype=reach.dtype, device=reach.device, generator=generator) * reach[:, -1]
+        drawn = uniform_like(reach[:, -1], generator) * reach[:, -1]
         head = (reach <= drawn[:, None]).sum(-1)
         heads[:, m - 1] = torch.where(reach[:, -1] > 0, head, -1)
         kept = torch.arange(nodes, device=arcs.device) == head[:, None]

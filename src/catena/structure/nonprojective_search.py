@@ -19,7 +19,7 @@ Scores = dict[tuple[int, int], float]
 
 def best(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
     """The heads of the best tree of each row, ``[b, t]``."""
-    heads = torch.full((arcs.shape[0], arcs.shape[1] - 1), -1)
+    heads = torch.full((arcs.shape[0], arcs.shape[1] - 1), -1, device=arcs.device)
     for r, n in enumerate(lengths.tolist()):
         for word, head in _best_tree(_possible(arcs[r].tolist(), n), n, single_root).items():
             heads[r, word - 1] = head
@@ -29,8 +29,9 @@ def best(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
 def top(arcs: Tensor, lengths: Tensor, single_root: bool, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """Heads and ranks of labels of the ``k`` best trees of each row, ``[b, k, t]``, and how many there are."""
     b, nodes, _, n_labels = arcs.shape
-    heads, labels = torch.full((b, k, nodes - 1), -1), torch.full((b, k, nodes - 1), -1)
-    found = torch.zeros(b, dtype=torch.int64)
+    heads = torch.full((b, k, nodes - 1), -1, device=arcs.device)
+    labels = torch.full_like(heads, -1)
+    found = torch.zeros(b, dtype=torch.int64, device=arcs.device)
     for r, n in enumerate(lengths.tolist()):
         by_label = [_possible(arcs[r, :, :, j].tolist(), n) for j in range(n_labels)]
         for i, tree in enumerate(_best_trees(by_label, n, single_root, k)):

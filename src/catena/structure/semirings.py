@@ -44,6 +44,7 @@ from torch import Tensor
 
 from catena.errors import DivergentSumError
 from catena.numerics import NEVER, log1mexp, log_sum_exp, masked_softmax
+from catena.structure.tensors import uniform_like
 
 Elements = Shaped[Tensor, "..."]
 
@@ -266,7 +267,7 @@ class _SampledSum(torch.autograd.Function):
         (x,) = ctx.saved_tensors
         reach = masked_softmax(x.detach(), dim=ctx.dim).cumsum(ctx.dim)
         mass = reach.select(ctx.dim, -1).unsqueeze(ctx.dim)
-        drawn = torch.rand(mass.shape, dtype=mass.dtype, device=mass.device, generator=ctx.generator) * mass
+        drawn = uniform_like(mass, ctx.generator) * mass
         # The first place where the running sum passes the draw. It has weight above 0, for 0 ≤ drawn < mass.
         place = (reach <= drawn).sum(ctx.dim, keepdim=True).clamp_max(x.shape[ctx.dim] - 1)
         share = torch.zeros_like(x).scatter(ctx.dim, place, grad.unsqueeze(ctx.dim))

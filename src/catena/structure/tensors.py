@@ -28,6 +28,8 @@ def outside_inference_mode(method: Method) -> Method:
 
     @wraps(method)
     def run(self: Any, *args: Any) -> Any:
+        if torch.compiler.is_compiling():  # which cannot trace the checks below
+            return method(self, *args)
         if torch.is_inference_mode_enabled():
             with torch.inference_mode(False), torch.no_grad():  # the first of the two enables gradients
                 return method(normal_copy(self), *map(normal_copy, args))
@@ -83,6 +85,12 @@ def or_zero(x: Tensor) -> Tensor:
 def or_zeros(x: Tensor | None, like: Tensor) -> Tensor:
     """A tensor that may be left out, as zeros where it is."""
     return torch.zeros_like(like) if x is None else x
+
+
+def uniform_like(x: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Numbers in [0, 1) in the shape, dtype and device of ``x``; the generator may be of another device."""
+    device = x.device if generator is None else generator.device
+    return torch.rand(x.shape, dtype=x.dtype, device=device, generator=generator).to(x.device)
 
 
 def uniform_numbers(*shape: int, generator: torch.Generator | None) -> Float[Tensor, "..."]:
