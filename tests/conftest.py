@@ -44,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["cpu", "cuda"],
         help="Device of the structure laws, the stepper laws and the commands; may be repeated. Default: cpu.",
     )
+    parser.addoption("--update-golden", action="store_true", help="Write the recorded outputs of the commands again.")
 
 
 def devices(config: pytest.Config) -> list[str]:

@@ -1,0 +1,65 @@
+"""What every command prints, family by family, beside the files in ``tests/golden``.
+
+Values are masked, since they differ between machines; ``--update-golden`` writes the files. With ``CATENA_GOLDEN`` set
+to a folder, unmasked outputs are kept and compared there: for changes that must not change a single digit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Catena
+from tests.cli.families import DATA, FAMILIES, Family
+
+FOLDER = Path(__file__).parent.parent / "golden"
+BY_NAME = {family.name: family for family in FAMILIES}
+CLOCK = re.compile(r"\b\d+(\.\d+)? ?(ms|s|m|min|h)\b|\b\d+(\.\d+)?(k|M)? (\w+)/s\b|\d+:\d\d(:\d\d)?")
+SPEED = re.compile(r"[\d,]+(\s+<time>( \*)?)$", re.M)
+VALUE = re.compile(r"[-+]?\d+\.\d+(e[-+]\d+)?")
+
+
+def record(family: Family, catena: Catena, root: Path) -> str:
+    """The commands of a family, each with its exit code and all it printed."""
+    folder = root / family.name
+    folder.mkdir()
+    blocks = []
+    for other in family.others:
+        record(BY_NAME[other], catena, root)
+    DATA[family.data](folder)
+    for use in ((*family.train_command, "--device", "cpu", "-o", "RUN"), *family.uses):
+        words = family.command(folder, *(word for word in use if use[:2] != ("embed", "train") or word not in CPU))
+        result = catena(*words)
+        shown = " ".join(words).replace(str(root), "~")
+        text = (result.out + result.err).replace(str(root), "~")
+        blocks.append(f"$ catena {shown}\nexit {result.code}\n{text.rstrip()}\n")
+    return SPEED.sub(r"<speed>\1", CLOCK.sub("<time>", "\n".join(blocks)))
+
+
+def mask(text: str) -> str:
+    """The text with "#" for every value, and one blank for any number of them: values have widths of their own."""
+    return re.sub(r"(?<=\S) {2,}", "  ", VALUE.sub("#", text))
+
+
+CPU = ("--device", "cpu")
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_output_of_every_command_is_as_recorded(
+    family: Family, catena: Catena, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    text = record(family, catena, tmp_path)
+    exact = os.environ.get("CATENA_GOLDEN")
+    if exact:
+        kept = Path(exact) / f"{family.name}.txt"
+        if kept.exists():
+            assert text == kept.read_text(encoding="utf-8")
+        else:
+            kept.write_text(text, encoding="utf-8")
+    golden, masked = FOLDER / f"{family.name}.txt", mask(text)
+    if request.config.getoption("--update-golden"):
+        golden.write_text(masked, encoding="utf-8")
+    assert masked == golden.read_text(encoding="utf-8")
