@@ -17,8 +17,8 @@ from tests.cli.families import DATA, FAMILIES, Family
 
 FOLDER = Path(__file__).parent.parent / "golden"
 BY_NAME = {family.name: family for family in FAMILIES}
-CLOCK = re.compile(r"\b\d+(\.\d+)? ?(ms|s|m|min|h)\b|\b\d+(\.\d+)?(k|M)? (\w+)/s\b|\d+:\d\d(:\d\d)?")
-SPEED = re.compile(r"[\d,]+(\s+<time>( \*)?)$", re.M)
+CLOCK = re.compile(r"\b(\d+(\.\d+)? ?(ms|s|m|min|h))+\b|\b\d+(\.\d+)?(k|M)? (\w+)/s\b|\d+:\d\d(:\d\d)?")
+SPEED = re.compile(r"^( +\d+ +\d+ .*?)[\d,]+ +(<time>|-)( \*)?$", re.M)
 VALUE = re.compile(r"[-+]?\d+\.\d+(e[-+]\d+)?")
 
 
@@ -36,12 +36,13 @@ def record(family: Family, catena: Catena, root: Path) -> str:
         shown = " ".join(words).replace(str(root), "~")
         text = (result.out + result.err).replace(str(root), "~")
         blocks.append(f"$ catena {shown}\nexit {result.code}\n{text.rstrip()}\n")
-    return SPEED.sub(r"<speed>\1", CLOCK.sub("<time>", "\n".join(blocks)))
+    return SPEED.sub(r"\1<speed>  <time>\3", CLOCK.sub("<time>", "\n".join(blocks)))
 
 
 def mask(text: str) -> str:
     """The text with "#" for every value, and one blank for any number of them: values have widths of their own."""
-    return re.sub(r"(?<=\S) {2,}", "  ", VALUE.sub("#", text))
+    masked = re.sub(r"(?<=\S) {2,}", "  ", VALUE.sub("#", text))
+    return "\n".join(line if len(line) <= 300 else f"{line[:300]}..." for line in masked.split("\n"))
 
 
 CPU = ("--device", "cpu")
