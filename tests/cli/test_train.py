@@ -164,9 +164,12 @@ CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n2\tbark\tbark\tVERB\tVBP\t
         (b"", "is empty: there is nothing to recognise"),
         (
             b"weather\tis it raining\n",
-            "a classifier needs at least two labels, and the data has only the label 'weather'",
+            "a classifier needs at least two labels, and the training data has only the label 'weather'",
         ),
-        (b"a\tx y\na\tz w\n" * 9, "a classifier needs at least two labels, and the data has only the label 'a'"),
+        (
+            b"a\tx y\na\tz w\n" * 9,
+            "a classifier needs at least two labels, and the training data has only the label 'a'",
+        ),
         ("weather\tcaf\xe9\nmusic\tplay\n".encode("latin-1") * 9, ":1 is not UTF-8: byte 0xe9 at character 12"),
         (b"\x89PNG\r\n\x1a\n\0\0", "is a PNG picture, not a text"),
     ],

@@ -118,13 +118,6 @@ def test_the_report_of_an_evaluation(run: Path) -> None:
     assert report.lines[0] == "read 209; used 209; dropped 0"
 
 
-def test_a_label_the_model_does_not_know_is_named_with_its_line(run: Path, tmp_path: Path) -> None:
-    path = tmp_path / "test.tsv"
-    path.write_text("weather\tis it raining\nwether\tis it snowing\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"test\.tsv:2: 'wether' is not one of the 15 labels.*did you mean 'weather'"):
-        catena.load(run).evaluate(path)
-
-
 def test_top_features_are_those_of_a_linear_model(tmp_path: Path, run: Path) -> None:
     model = catena.load(train_on_sample(tmp_path / "run", "loglinear"))
     table = model.top_features(3)

@@ -24,6 +24,7 @@ from catena.data.vocabulary import Labels
 from catena.errors import DataError
 from catena.randomness import Randomness
 from catena.tasks.classify.encoding import EncodedTexts, Encoding, learn_encoding, unknown_share
+from catena.tasks.classify.gold import SETS, TEXTS, describe_unseen, encode_labels, find_unseen
 from catena.tasks.classify.settings import ClassifyConfig, ClassifyData
 
 SAMPLES = 3
@@ -34,7 +35,8 @@ SAMPLES = 3
 class Dataset:
     """Everything that training needs: encoded texts, labels, and which rows are for what.
 
-    ``labels`` holds the class of each text, or a row of 0 and 1 where a text may have several.
+    ``labels`` holds the class of each text, or a row of 0 and 1 where a text may have several. Ids from ``len(names)``
+    on are labels of dev and test that training never showed (``unseen``); the model has no class for them.
     """
 
     encoding: Encoding
@@ -47,6 +49,12 @@ class Dataset:
     samples: list[tuple[int, str]]
     lines: list[str] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
+    unseen: tuple[str, ...] = ()
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """The name of each id in ``labels``."""
+        return (*self.names.names, *self.unseen)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -178,7 +186,9 @@ def split(
     place = np.empty(len(order))
     for value in np.unique(shuffled):
         members = np.flatnonzero(shuffled == value)
-        place[members] = (np.arange(len(members)) + generator.random()) / len(members)
+        start = generator.random()
+        # The only example of a class stays in train, as long as less than half is held out.
+        place[members] = (np.arange(len(members)) + start) / len(members) if len(members) > 1 else 0.5
     count = min(max(1, round(share * len(order))), len(order) - 1)
     held = np.zeros(len(order), bool)
     held[np.argsort(place, kind="stable")[:count]] = True
@@ -215,22 +225,25 @@ def prepare(
         sources = {part: tally.seen(examples) for part, examples in sources.items()}
     tokeniser = encoding.tokeniser if encoding else _learn_tokeniser(config, sources)
     found = gather(config, sources, tokeniser, tally)
-    if names is None:
-        names = Labels.count(found.labels)
-    _check_labels(names, len(found.labels), config)
-    labels = _label_array(found.labels, names, config.data.several_labels)
-    train, dev, test = rows_of(config, found.parts, labels, randomness)
+    several = config.data.several_labels
+    train, dev, test = rows_of(config, found.parts, _classes(found, config), randomness)
+    own = _count_labels([found.labels[i] for i in (train if "dev" in found.parts else np.union1d(train, dev))], config)
+    names = own if names is None else _check_known(own, names)
+    unseen = find_unseen(found.labels, names)
+    labels = encode_labels(found.labels, (*names.names, *unseen), several)
     if encoding is None:
         encoding = learn_encoding(config, tokeniser, found.corpus, found.tokens, train)
     shown = dev[np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int)]
     samples = [(int(i), tokeniser.join([found.tokens[n] for n in found.corpus[int(i)]])) for i in shown]
     texts = encoding.encode_corpus(found.corpus, found.tokens)
     lines += [tally.counts(len(found.labels)).sentence(), *_describe(names, labels, texts, train, dev, test)]
-    if config.data.several_labels and max(map(len, found.labels)) < 2:
+    held = (found.labels[i] for i in (*dev, *test))
+    lines += describe_unseen(held, names, "dev and test", SETS if several else TEXTS)
+    if several and max(map(len, found.labels)) < 2:
         lines.append(
             "no text has several labels: name what stands between them with --label-separator, if they are joined"
         )
-    return Dataset(encoding, names, texts, labels, train, dev, test, samples, lines, tally)
+    return Dataset(encoding, names, texts, labels, train, dev, test, samples, lines, tally, unseen)
 
 
 def describe_files(data: ClassifyData) -> list[str]:
@@ -277,30 +290,40 @@ def _learn_tokeniser(config: ClassifyConfig, sources: Mapping[str, Iterable[Labe
     return build_tokeniser(config.tokenizer, (example.text for example in examples))
 
 
-def _check_labels(names: Labels, n: int, config: ClassifyConfig) -> None:
+def _classes(found: _Gathered, config: ClassifyConfig) -> np.ndarray:
+    """A number for the labels of each text of train, by which :func:`split` holds out alike; 0 for other texts."""
+    rows = found.parts["train"]
+    labels = [found.labels[i] for i in rows]
+    encoded = encode_labels(labels, _count_labels(labels, config).names, config.data.several_labels)
+    classes = np.zeros(len(found.labels), np.int64)
+    classes[rows] = encoded if encoded.ndim == 1 else encoded @ (1 << np.arange(encoded.shape[1]) % 60)
+    return classes
+
+
+def _count_labels(labels: Sequence[Sequence[str]], config: ClassifyConfig) -> Labels:
+    """The labels of training texts, if a classifier can learn them."""
+    names, n = Labels.count(labels), len(labels)
     if n == 0:
         raise DataError("no example is left to train on: see what was dropped, and why, in dropped.tsv")
     if len(names) < 2 and not config.data.several_labels:
         only = f"only the label {names.names[0]!r}" if len(names) else "no label"
-        raise DataError(f"a classifier needs at least two labels, and the data has {only}")
+        raise DataError(f"a classifier needs at least two labels, and the training data has {only}")
     if len(names) > 1000 and len(names) > n / 2:
         raise DataError(
             f"the data has {len(names):,} different labels for {n:,} texts, which looks like the text taken for the "
             f"label: check --format, or name the columns with --text-column and --label-column"
         )
+    return names
 
 
-def _label_array(labels: Sequence[tuple[str, ...]], names: Labels, several: bool) -> np.ndarray:
-    if not several:
-        return np.array([names.id(one[0]) for one in labels], np.int64)
-    rows = np.zeros((len(labels), len(names)), np.float32)
-    for i, some in enumerate(labels):
-        rows[i, names.ids(some)] = 1.0
-    return rows
+def _check_known(own: Labels, names: Labels) -> Labels:
+    """The classes of a trained model. Raise DataError if training texts have other labels."""
+    names.ids(own.names)
+    return names
 
 
 def rows_of(
-    config: ClassifyConfig, parts: Mapping[str, np.ndarray], labels: np.ndarray, randomness: Randomness
+    config: ClassifyConfig, parts: Mapping[str, np.ndarray], classes: np.ndarray, randomness: Randomness
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Which rows are for training, for dev and for test. ``parts`` are the rows of the files, by what they are for."""
     data = config.data
@@ -314,7 +337,6 @@ def rows_of(
         return _not_empty(train, "train"), _not_empty(parts["dev"], "dev"), test
     if len(train) < 2:
         raise DataError("one example cannot be split into train and dev: give a dev file with --dev")
-    classes = labels if labels.ndim == 1 else labels @ (1 << np.arange(labels.shape[1]) % 60)
     train, dev = split(train, classes, data.dev_share, randomness.numpy("dev", data.fold or 0))
     return train, dev, test
 
@@ -341,7 +363,8 @@ def _describe(
             unit = "known features" if unknown is None else "tokens"
             words = f"{part}: {len(rows):,} texts, {lengths.mean():.1f} {unit} on average, {lengths.max():,} at most"
             lines.append(words + (f", {100 * unknown:.1f} % unknown" if unknown and part != "train" else ""))
-    counts = labels[train].sum(0).astype(int) if labels.ndim > 1 else np.bincount(labels[train], minlength=len(names))
+    own = labels[train]
+    counts = np.bincount(own if own.ndim == 1 else np.nonzero(own)[1], minlength=len(names))
     most = sorted(zip(counts.tolist(), names.names, strict=True), reverse=True)
     listed = ", ".join(f"{name} {count:,}" for count, name in most[:8])
     lines.append(f"{len(names)} labels: {listed}" + (f", and {len(most) - 8} more" if len(most) > 8 else ""))

@@ -14,12 +14,14 @@ import torch
 
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
+from catena.data.examples import LabelledText
 from catena.data.reading import Tally
 from catena.data.vocabulary import Labels
 from catena.errors import CatenaError, DataError
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
 from catena.tasks.classify.dataset import read_labelled
 from catena.tasks.classify.encoding import BagEncoding, Encoding, load_encoding
+from catena.tasks.classify.gold import SETS, TEXTS, describe_unseen, encode_labels, find_unseen
 from catena.tasks.classify.model import Bag, Classifier, LinearClassifier, build_model, log_probabilities
 from catena.tasks.classify.reading import read_as, read_texts
 from catena.tasks.classify.scoring import (
@@ -124,45 +126,40 @@ class ClassifyPredictor(Predictor):
         """Predict for a labelled file, a block at a time."""
         tally = Tally()
         examples = read_labelled(read_as(self.config.data, reading), path, tally)
-        blocks, rights = [], []
+        blocks: list[np.ndarray] = []
+        right: list[tuple[str, ...]] = []
         while block := list(islice(examples, BLOCK)):
             blocks.append(self.log_probabilities([example.text for example in block]))
-            rights += [self._right(example.labels, str(example.place)) for example in block]
+            right += [self._right(example) for example in block]
         if not blocks:
             raise DataError(f"{path} has no labelled text to score: {tally.counts(0).sentence('')}")
-        return Judged(np.concatenate(blocks), np.stack(rights), tally.counts(len(rights)).sentence(""))
+        several = self.config.data.several_labels
+        names = (*self.names.names, *find_unseen(right, self.names))
+        notes = describe_unseen(right, self.names, "this file", SETS if several else TEXTS)
+        labels = encode_labels(right, names, several)
+        return Judged(np.concatenate(blocks), labels, names, tally.counts(len(right)).sentence(""), tuple(notes))
 
-    def _right(self, labels: tuple[str, ...], place: str) -> np.ndarray:
-        try:
-            ids = self.names.ids(labels)
-        except DataError as error:
-            raise DataError(f"{place}: {error}") from None
-        if self.config.data.several_labels:
-            row = np.zeros(len(self.names), np.float32)
-            row[ids] = 1.0
-            return row
-        if len(ids) != 1:
-            raise DataError(f"{place} has {len(ids)} labels ({', '.join(labels)}), and this model gives one")
-        return np.array(ids[0], np.int64)
+    def _right(self, example: LabelledText) -> tuple[str, ...]:
+        labels = example.labels
+        if len(labels) != 1 and not self.config.data.several_labels:
+            raise DataError(f"{example.place} has {len(labels)} labels ({', '.join(labels)}), and this model gives one")
+        return labels
 
     def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
         judged = self.judge(path, reading)
         several = self.config.data.several_labels
         scores = scores_of(judged.log_probs, judged.labels, several)
-        lines = report_lines(judged, scores, self.names, several)
-        return Report(scores, signatures_of(len(judged.labels), several), tuple(lines))
+        signatures = signatures_of(judged.log_probs, judged.labels, several)
+        return Report(scores, signatures, tuple(report_lines(judged, scores, several)))
 
     def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
         judged = self.judge(path, reading)
-        several = self.config.data.several_labels
+        names, several = judged.names, self.config.data.several_labels
         return Answers(
-            measure_of(metric or METRICS[0], self.names.names),
-            [self._names(ids) for ids in right_ids(judged.labels)],
-            [self._names(ids) for ids in predicted_ids(judged.log_probs, several)],
+            measure_of(metric or METRICS[0], names),
+            [tuple(names[j] for j in ids) for ids in right_ids(judged.labels)],
+            [tuple(names[j] for j in ids) for ids in predicted_ids(judged.log_probs, several)],
         )
-
-    def _names(self, ids: tuple[int, ...]) -> tuple[str, ...]:
-        return tuple(self.names.name(j) for j in ids)
 
     # --- for people ---------------------------------------------------------------------------------------------------
 

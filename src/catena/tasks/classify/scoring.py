@@ -57,7 +57,12 @@ def measure_of(metric: str, names: Sequence[str]) -> Measure:
 
 
 def scores_of(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> dict[str, float]:
-    """Every score of some predictions by name. ``log_loss`` is the mean negative log-likelihood in nats."""
+    """Every score of some predictions by name.
+
+    A label that training never showed has an id of ``log_probs.shape[1]`` or above (see
+    :mod:`catena.tasks.classify.gold`) and counts as an error. ``log_loss`` is the mean negative log-likelihood in nats
+    of the labels that training showed; it is absent if no text has one.
+    """
     right, guess = right_ids(labels), predicted_ids(log_probs, several)
     scores = {
         "accuracy": float(metrics.subset_accuracy(right, guess)),
@@ -65,56 +70,74 @@ def scores_of(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> dict[
     }
     if several:
         scores["micro_f1"] = float(metrics.multilabel_f1(right, guess, average="micro"))
-        likelihood = np.where(labels > 0.5, log_probs, np.log1p(-np.exp(np.minimum(log_probs, -1e-12))))
+        own = labels[:, : log_probs.shape[1]]
+        likelihood = np.where(own > 0.5, log_probs, np.log1p(-np.exp(np.minimum(log_probs, -1e-12))))
         scores["log_loss"] = float(-likelihood.sum(1).mean())
     else:  # micro F1 is the accuracy here
-        scores["log_loss"] = float(-log_probs[np.arange(len(labels)), labels].mean())
+        seen = np.flatnonzero(labels < log_probs.shape[1])
+        if len(seen):
+            scores["log_loss"] = float(-log_probs[seen, labels[seen]].mean())
     return scores
 
 
-def signatures_of(n: int, several: bool) -> dict[str, str]:
+def signatures_of(log_probs: np.ndarray, labels: np.ndarray, several: bool) -> dict[str, str]:
     """How each score was made."""
+    n, k = log_probs.shape
+    unseen = labels[:, k:].any() if several else (labels >= k).any()
+    scored = n if several else int((labels < k).sum())
     signatures = {
         "accuracy": f"{'subset-accuracy' if several else 'accuracy'}|n={n}",
         "macro_f1": f"f1|average:macro|n={n}",
-        "log_loss": f"log-loss|unit:nats|n={n}",
     }
-    return {**signatures, "micro_f1": f"f1|average:micro|n={n}"} if several else signatures
+    if several:
+        signatures["micro_f1"] = f"f1|average:micro|n={n}"
+    if scored:
+        signatures["log_loss"] = f"log-loss|unit:nats{'|labels:seen' if unseen else ''}|n={scored}"
+    return signatures
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Predictions for labelled texts, with the right answers, and what was read and dropped."""
+    """Predictions for labelled texts, with the right answers, and what was read and dropped.
+
+    ``names`` are those of the ids in ``labels``: the model's classes, then labels that training never showed.
+    ``notes`` are lines for the top of a report.
+    """
 
     log_probs: np.ndarray
     labels: np.ndarray
+    names: tuple[str, ...]
     counts: str
+    notes: tuple[str, ...] = ()
 
 
-def report_lines(judged: Judged, scores: dict[str, float], names: Labels, several: bool) -> list[str]:
+def report_lines(judged: Judged, scores: dict[str, float], several: bool) -> list[str]:
     """The scores with their interval, each class, and which classes are taken for which."""
     right, guess = right_ids(judged.labels), predicted_ids(judged.log_probs, several)
     n = len(right)
     hits = sum(set(a) == set(b) for a, b in zip(right, guess, strict=True))
     interval = wilson_interval(hits, n)
-    signatures = signatures_of(n, several)
+    signatures = signatures_of(judged.log_probs, judged.labels, several)
+    names = judged.names
     lines = [
         judged.counts,
+        *judged.notes,
         f"accuracy {scores['accuracy']:.4f} (95 % interval {interval.low:.4f} to {interval.high:.4f})   "
         f"{signatures['accuracy']}",
     ]
     lines += [f"{name} {scores[name]:.4f}   {signatures[name]}" for name in scores if name != "accuracy"]
     as_names = (
-        [[names.name(j) for j in ids] for ids in right],
-        [[names.name(j) for j in ids] for ids in guess],
+        [[names[j] for j in ids] for ids in right],
+        [[names[j] for j in ids] for ids in guess],
     )
     if several:
-        return [*lines, "", *metrics.multilabel_report(*as_names, labels=names.names).lines()]
-    error = expected_calibration_error(judged.labels, np.exp(judged.log_probs))
+        return [*lines, "", *metrics.multilabel_report(*as_names, labels=names).lines()]
+    unseen = len(names) - judged.log_probs.shape[1]
+    error = expected_calibration_error(judged.labels, np.pad(np.exp(judged.log_probs), ((0, 0), (0, unseen))))
     lines.append(f"calibration error {float(error):.4f}   {error.signature}")
     gold, found = [one for (one,) in as_names[0]], [one for (one,) in as_names[1]]
-    lines += ["", *metrics.label_report(gold, found, labels=names.names).lines()]
-    return [*lines, "", *_mistakes(confusion_table(gold, found, labels=names.names))]
+    lines += ["", *metrics.label_report(gold, found, labels=names).lines()]
+    return [*lines, "", *_mistakes(confusion_table(gold, found, labels=names))]
 
 
 def _mistakes(table: ConfusionTable) -> list[str]:

@@ -43,6 +43,8 @@ class ClassifyTask(TestedTask):
     ) -> None:
         self.config, self.data, self.device, self.randomness = config, data, device, randomness
         self._model = model.to(device)
+        # Labels that training never showed have no column in the targets of the loss.
+        self._targets = data.labels if data.labels.ndim == 1 else data.labels[:, : len(data.names)]
         self._class_weights = self._weights_of_classes()
         self._bootstrap = self._bootstrap_counts()
         self._loss = LOSSES[config.loss_kind]
@@ -67,7 +69,7 @@ class ClassifyTask(TestedTask):
         return PlannedEpoch(plan, self._batch)
 
     def _batch(self, rows: np.ndarray) -> TextBatch:
-        return self.data.texts.batch(self.data.train[rows], self.data.labels, self.device)
+        return self.data.texts.batch(self.data.train[rows], self._targets, self.device)
 
     # --- the loss -----------------------------------------------------------------------------------------------------
 
@@ -130,7 +132,7 @@ class ClassifyTask(TestedTask):
         several = self.config.data.several_labels
         if self.config.evaluation.calibrate and logits.ndim == 2:
             # A buffer, so it is saved with the weights; the loss does not read it, so training is not disturbed.
-            self._model.temperature.fill_(_fitted_temperature(logits.double().numpy(), self.data.labels[rows]))
+            self._model.temperature.fill_(_fitted_temperature(logits.double().numpy(), self._targets[rows]))
         log_probs = log_probabilities(logits, several, self._model.temperature.cpu()).double().numpy()
         scores = scores_of(log_probs, self.data.labels[rows], several)
         return Evaluation(scores, self._samples(rows, log_probs, several))
@@ -148,12 +150,12 @@ class ClassifyTask(TestedTask):
         return score_all(self._model, self.data.texts, rows, self.config.evaluation.texts_at_once, self.device)
 
     def _samples(self, rows: np.ndarray, log_probs: np.ndarray, several: bool) -> list[str]:
-        names = self.data.names
+        names, all_names = self.data.names, self.data.all_names
         place = {int(row): i for i, row in enumerate(rows)}
         lines = []
         for row, text in self.data.samples:
             guess = chosen_labels(log_probs[place[row]][None], names, several)[0]
-            right = [names.name(j) for j in right_ids(self.data.labels[row : row + 1])[0]]
+            right = [all_names[j] for j in right_ids(self.data.labels[row : row + 1])[0]]
             mark = "✓" if set(guess) == set(right) else f"✗ (is {', '.join(right) or 'none'})"
             shown = text if len(text) <= 60 else text[:57] + "…"
             lines.append(f"{shown}  →  {', '.join(guess) or 'none'} {mark}")
@@ -188,8 +190,12 @@ def score_all(
 
 
 def _fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
-    """The temperature that makes the labels most likely. A yes-or-no question is a choice between scores s and 0."""
+    """The temperature that makes the labels most likely. A yes-or-no question is a choice between scores s and 0.
+
+    Texts whose label training never showed are left out: the model gives that label no probability at any temperature.
+    """
     if labels.ndim == 1:
-        return fit_temperature(logits, labels)
+        seen = labels < logits.shape[1]
+        return fit_temperature(logits[seen], labels[seen]) if seen.any() else 1.0
     pairs = np.stack((np.zeros(logits.size), logits.reshape(-1)), axis=-1)
     return fit_temperature(pairs, labels.reshape(-1).astype(np.int64))

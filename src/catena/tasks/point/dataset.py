@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -181,6 +181,8 @@ def prepare(config: PointConfig, randomness: Randomness, old: Encoding | None = 
         n_dev = min(len(items) - 1, max(1, round(len(items) * data.dev_share)))
         held[0] = [items[i] for i in sorted(order[:n_dev].tolist())]
         items = [items[i] for i in sorted(order[n_dev:].tolist())]
+        if old is None and encoding.tokens is not None:
+            encoding = replace(encoding, tokens=_tokens_of(items))
     rule, parts = rule_of(data), {"train": items, "dev": held[0], "test": held[1]}
     sets = {name: checked(encoding.encode(part), part, rule) for name, part in parts.items() if part}
     if "dev" not in sets:
@@ -236,8 +238,7 @@ def _encoding_of(problem: str, items: Sequence[Item]) -> Encoding:
     if items[0].kind == "tokens":
         if PROBLEMS[problem].n_features:
             raise DataError(f"data.problem = {problem!r} is of points, and {items[0].place} has tokens: leave it out")
-        tokens = dict.fromkeys(token for item in items for token in item.things)
-        return Encoding(problem, tuple(tokens), 0, longest)
+        return Encoding(problem, _tokens_of(items), 0, longest)
     n, wanted = len(items[0].things[0]), PROBLEMS[problem].n_features
     if wanted and n != wanted:
         raise DataError(
@@ -245,6 +246,10 @@ def _encoding_of(problem: str, items: Sequence[Item]) -> Encoding:
             f"{items[0].place} has {n}"
         )
     return Encoding(problem, None, n, longest)
+
+
+def _tokens_of(items: Sequence[Item]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(token for item in items for token in item.things))
 
 
 def checked(sets: Sets, items: Sequence[Item], rule: str) -> Sets:

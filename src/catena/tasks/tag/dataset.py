@@ -20,6 +20,7 @@ from catena.errors import DataError, FormatError
 from catena.randomness import Randomness
 from catena.tasks.tag.settings import NeuralTagger, TagConfig, TagData
 from catena.tasks.tag.tagging import Tagging, find_tagging
+from catena.tasks.unseen import unseen_line
 from catena.tasks.words.encoding import EncodedSentences, WordEncoding
 from catena.tasks.words.sentences import Sentence, field_of, sentence_of
 
@@ -385,15 +386,4 @@ def unseen(data: TagDataset) -> str | None:
         return None
     known = {tag for one in data.train for tag in one.tags} | {tagging.unknown}
     counts = Counter(tag for one in (*data.dev, *data.test) for tag in one.tags if tag not in known)
-    return unseen_line(counts, "dev and test")
-
-
-def unseen_line(counts: Mapping[str, int], where: str) -> str | None:
-    """A line about tags that no training could learn, for the report; None where there are none."""
-    if not counts:
-        return None
-    shown = ", ".join(f"{tag!r} {count:,}" for tag, count in Counter(counts).most_common(5))
-    return (
-        f"{where}: {sum(counts.values()):,} words have a tag that training never showed ({shown}"
-        f"{', …' if len(counts) > 5 else ''}); they count as errors"
-    )
+    return unseen_line(counts, "dev and test", "words have a tag")

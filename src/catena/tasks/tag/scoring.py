@@ -14,8 +14,8 @@ from catena.metrics.classification import label_report
 from catena.metrics.confusion import confusion_table
 from catena.metrics.intervals import bootstrap_score_interval, wilson_interval
 from catena.metrics.measure import Measure, mean_score
-from catena.tasks.tag.dataset import unseen_line
 from catena.tasks.tag.tagging import Tagging
+from catena.tasks.unseen import unseen_line
 
 TagLists = Sequence[Sequence[str]]
 SPAN_MARKS = frozenset("BIOLUESM")
@@ -121,7 +121,7 @@ def report_lines(judged: Judged, scores: dict[str, float], tagging: Tagging) -> 
     )
     if known is not None and tagging.files is None:
         new = Counter(tag for tags in judged.right for tag in tags if tag not in known and tag != tagging.unknown)
-        line = unseen_line(new, "this file")
+        line = unseen_line(new, "this file", "words have a tag")
         lines += [line] if line else []
     right, found = known_alone(judged.right, judged.found, tagging.unknown)
     if tagging.files is not None:
@@ -142,7 +142,8 @@ def report_lines(judged: Judged, scores: dict[str, float], tagging: Tagging) -> 
 def _new_kinds(judged: Judged, tagging: Tagging) -> list[str]:
     kinds = {name.partition("-")[2] for name in tagging.names.names}
     new = Counter(tag for tags in judged.right for tag in tags if not _is_of(kinds, tag))
-    line = unseen_line({tag: n for tag, n in new.items() if tag != tagging.unknown}, "this file")
+    counts = {tag: n for tag, n in new.items() if tag != tagging.unknown}
+    line = unseen_line(counts, "this file", "words have a tag")
     return [line] if line else []
 
 

@@ -155,12 +155,6 @@ def test_a_labelled_file_is_scored_at_roots_and_at_nodes(predictor: TreePredicto
     assert answers.given == [(label,) for _, label in roots]
 
 
-def test_a_label_that_the_model_does_not_know_is_told_with_its_place(predictor: TreePredictor, tmp_path: Path) -> None:
-    path = Path(treebank(tmp_path, "(2 (2 a) (2 film))\n(5 (2 a) (5 film))\n"))
-    with pytest.raises(DataError, match=r"trees.txt:2: '5' is not one of the 5 labels .*model.nodes = 'root'"):
-        predictor.evaluate(path)
-
-
 def test_pictures_show_the_classes_and_mark_those_that_differ(predictor: TreePredictor) -> None:
     plain = predictor.picture(TREE)
     assert plain.svg.count(">4<") == 3

@@ -24,7 +24,8 @@ ROWS = [  # right class, is a root, probabilities of the five classes
 def judged() -> JudgedNodes:
     with np.errstate(divide="ignore"):
         log_probs = np.log(np.array([row[2] for row in ROWS]) + 1e-300)
-    return JudgedNodes(log_probs, np.array([row[0] for row in ROWS]), np.array([row[1] for row in ROWS]), "read 3")
+    labels, roots = (np.array([row[i] for row in ROWS]) for i in (0, 1))
+    return JudgedNodes(log_probs, labels, roots, STANFORD.names, "read 3")
 
 
 def test_the_four_accuracies() -> None:
@@ -35,7 +36,7 @@ def test_the_four_accuracies() -> None:
     assert scores["binary_accuracy"] == pytest.approx(2 / 2)
     assert scores["binary_node_accuracy"] == pytest.approx(5 / 6)
     assert tree_signatures(judged(), sides)["binary_node_accuracy"] == "accuracy|nodes:all|negative/positive|n=6"
-    lines = tree_report(judged(), sides, STANFORD)
+    lines = tree_report(judged(), sides)
     assert lines[0] == "read 3"
     assert lines[1].startswith("accuracy (at the root) 0.6667 (95 % interval")
     assert lines[4].startswith("binary_node_accuracy (of two, at all nodes) 0.8333")
@@ -54,7 +55,7 @@ def test_sides_are_those_of_the_config_or_of_the_stanford_trees_or_none() -> Non
 
 def test_where_no_root_has_a_class_only_nodes_are_counted() -> None:
     nodes = judged()
-    without = JudgedNodes(nodes.log_probs, nodes.labels, np.zeros(len(nodes.labels), bool), "read 3")
+    without = JudgedNodes(nodes.log_probs, nodes.labels, np.zeros(len(nodes.labels), bool), STANFORD.names, "read 3")
     assert set(tree_scores(without, None)) == {"node_accuracy"}
     assert set(tree_signatures(without, None)) == {"node_accuracy"}
-    assert len(tree_report(without, None, STANFORD)) == 2
+    assert len(tree_report(without, None)) == 2

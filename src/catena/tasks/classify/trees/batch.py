@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from catena.data.vocabulary import Labels, Vocabulary
+from catena.data.vocabulary import Vocabulary
 from catena.encoders.tree_batch import Forest, TreeBatch
 from catena.tasks.classify.trees.shape import Shape
 
@@ -76,11 +77,13 @@ class EncodedTrees:
         return nodes if which == "all" else nodes[self.labels[nodes] != NO_LABEL]
 
 
-def encode_shapes(shapes: list[Shape], tokens: dict[str, str], vocabulary: Vocabulary, names: Labels) -> EncodedTrees:
+def encode_shapes(
+    shapes: list[Shape], tokens: dict[str, str], vocabulary: Vocabulary, names: Sequence[str]
+) -> EncodedTrees:
     """Shapes as numbers. ``tokens`` gives the token of each word; labels that are "" are none."""
     flat_words = [word for shape in shapes for word in shape.words]
     ids = {word: vocabulary.ids([token])[0] for word, token in tokens.items()}
-    classes = {name: i for i, name in enumerate(names.names)} | {"": NO_LABEL}
+    classes = {name: i for i, name in enumerate(names)} | {"": NO_LABEL}
     words = np.fromiter((0 if word is None else ids[word] for word in flat_words), np.int64, len(flat_words))
     labels = np.fromiter((classes[label] for shape in shapes for label in shape.labels), np.int64, len(flat_words))
     return EncodedTrees(Forest.of([shape.parents for shape in shapes]), words, labels)

@@ -15,6 +15,7 @@ from catena.errors import DataError
 from catena.randomness import Randomness
 from catena.tasks.classify.dataset import SAMPLES, describe_files, rows_of
 from catena.tasks.classify.encoding import TokenEncoding
+from catena.tasks.classify.gold import describe_unseen, find_unseen
 from catena.tasks.classify.settings import ClassifyConfig
 from catena.tasks.classify.tree_settings import TreeModel
 from catena.tasks.classify.trees.batch import NO_LABEL, EncodedTrees, encode_shapes
@@ -35,6 +36,8 @@ class TreeDataset:
     samples: list[tuple[int, str]]
     lines: list[str] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
+    unseen: tuple[str, ...] = ()
+    """Labels of dev and test that training never showed, which have the ids after those of ``names``."""
 
 
 def prepare_trees(
@@ -52,21 +55,33 @@ def prepare_trees(
     tokeniser = encoding.tokeniser if encoding else build_tokeniser(config.tokenizer)
     reader = TreeReader(model, config.data, tokeniser)
     shapes, parts = _gathered(config, reader, tally)
+    if not len(parts["train"]):
+        raise DataError("no tree is left to train on: see what was dropped, and why, in dropped.tsv")
+    train, dev, test = rows_of(config, parts, _root_classes(shapes), randomness)
+    own = _count_labels([shapes[i] for i in (train if "dev" in parts else np.union1d(train, dev))], model)
     if names is None:
-        names = Labels.count([label for label in shape.labels if label] for shape in shapes)
-    _check_labels(names, shapes, model)
-    roots = np.array([names.id(shape.labels[0]) if shape.labels[0] else NO_LABEL for shape in shapes], np.int64)
-    train, dev, test = rows_of(config, parts, roots, randomness)
+        names = own
+    names.ids(own.names)  # raises if training goes on with labels that the model lacks
+    gold = [[label for label in shape.labels if label] for shape in shapes]
+    unseen = find_unseen(gold, names)
     tokens = reader.tokens(shapes)
     if encoding is None:
         counted = ([tokens[word] for word in shapes[i].words if word is not None] for i in train)
         vocabulary = Vocabulary.count(counted, config.vocabulary)
         encoding = TokenEncoding(tokeniser, vocabulary, config.data.max_length)
-    trees = encode_shapes(shapes, tokens, encoding.vocabulary, names)
+    trees = encode_shapes(shapes, tokens, encoding.vocabulary, (*names.names, *unseen))
     shown = dev[np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int)]
     samples = [(int(i), " ".join(word for word in shapes[i].words if word is not None)) for i in shown]
     lines += [tally.counts(len(shapes)).sentence(), *_describe(names, trees, train, dev, test)]
-    return TreeDataset(encoding, names, trees, train, dev, test, samples, lines, tally)
+    lines += describe_unseen((gold[i] for i in (*dev, *test)), names, "dev and test", "nodes have a label")
+    return TreeDataset(encoding, names, trees, train, dev, test, samples, lines, tally, unseen)
+
+
+def _root_classes(shapes: list[Shape]) -> np.ndarray:
+    """The class of each root, by which dev is held out alike."""
+    labels = [shape.labels[0] for shape in shapes]
+    ids = {name: i for i, name in enumerate(Labels.count([label] for label in labels if label).names)}
+    return np.array([ids.get(label, NO_LABEL) for label in labels], np.int64)
 
 
 def _gathered(config: ClassifyConfig, reader: TreeReader, tally: Tally) -> tuple[list[Shape], dict[str, np.ndarray]]:
@@ -107,13 +122,14 @@ def _why_not(tree: Tree, shape: Shape, limit: int | None) -> str | None:
     return None
 
 
-def _check_labels(names: Labels, shapes: list[Shape], model: TreeModel) -> None:
-    if not shapes:
-        raise DataError("no tree is left to train on: see what was dropped, and why, in dropped.tsv")
+def _count_labels(shapes: list[Shape], model: TreeModel) -> Labels:
+    """The labels of training trees, if a classifier can learn them."""
+    names = Labels.count([label for label in shape.labels if label] for shape in shapes)
     if len(names) < 2:
         only = f"only the label {names.names[0]!r}" if len(names) else "no label"
         where = "at the roots of the trees" if model.nodes == "root" else "at the nodes of the trees"
-        raise DataError(f"a classifier needs at least two labels, and the data has {only} {where}")
+        raise DataError(f"a classifier needs at least two labels, and the training data has {only} {where}")
+    return names
 
 
 def _describe(names: Labels, trees: EncodedTrees, train: np.ndarray, dev: np.ndarray, test: np.ndarray) -> list[str]:

@@ -25,6 +25,7 @@ from catena.draw.tree import draw_tree
 from catena.errors import DataError
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
 from catena.tasks.classify.encoding import TokenEncoding, load_encoding
+from catena.tasks.classify.gold import describe_unseen, encode_labels, find_unseen
 from catena.tasks.classify.reading import read_as, read_texts
 from catena.tasks.classify.scoring import measure_of
 from catena.tasks.classify.settings import METRICS, ClassifyConfig
@@ -121,7 +122,7 @@ class TreePredictor(Predictor):
 
     def _log_probabilities(self, shapes: list[Shape]) -> np.ndarray:
         """The log-probabilities of every class at every node, tree after tree."""
-        encoded = encode_shapes(shapes, self.reader.tokens(shapes), self.encoding.vocabulary, self.names)
+        encoded = encode_shapes(shapes, self.reader.tokens(shapes), self.encoding.vocabulary, self.names.names)
         size, rows = self.config.evaluation.texts_at_once, np.arange(len(shapes))
         logits, _ = score_trees(self.model, encoded, rows, "all", size, self.device)
         return (logits.double() / self.model.temperature.double().cpu()).log_softmax(-1).numpy()
@@ -159,7 +160,8 @@ class TreePredictor(Predictor):
         tally = Tally()
         reader = TreeReader(self.reader.model, read_as(self.config.data, reading), self.encoding.tokeniser)
         trees = reader.trees(path, tally)
-        found, labels, roots, used = [], [], [], 0
+        found, right, roots = [], [], []
+        used = 0
         while block := list(islice(trees, BLOCK)):
             shapes = []
             for tree in block:
@@ -167,40 +169,33 @@ class TreePredictor(Predictor):
                 if not any(shape.labels):
                     tally.drop("without a label", tree.place, " ".join(tree.words()))
                     continue
-                self._check_labels(shape, tree)
                 shapes.append(shape)
             if shapes:
                 used += len(shapes)
                 has_label = np.array([label != "" for shape in shapes for label in shape.labels])
                 found.append(self._log_probabilities(_without_labels(shapes))[has_label])
-                labels += [self.names.id(label) for shape in shapes for label in shape.labels if label]
+                right += [(label,) for shape in shapes for label in shape.labels if label]
                 roots += [i == 0 for shape in shapes for i, label in enumerate(shape.labels) if label]
         if not found:
             raise DataError(f"{path} has no labelled tree to score: {tally.counts(0).sentence('')}")
+        names = (*self.names.names, *find_unseen(right, self.names))
+        notes = describe_unseen(right, self.names, "this file", "nodes have a label")
+        labels = encode_labels(right, names, multilabel=False)
         counts = tally.counts(used).sentence("")
-        return JudgedNodes(np.concatenate(found), np.array(labels), np.array(roots), counts)
-
-    def _check_labels(self, shape: Shape, tree: Tree) -> None:
-        for label in shape.labels:
-            if label and label not in self.names:
-                try:
-                    self.names.id(label)
-                except DataError as error:
-                    hint = "" if self.reader.model.nodes == "root" else " (model.nodes = 'root' reads roots alone)"
-                    raise DataError(f"{tree.place}: {error}{hint}") from None
+        return JudgedNodes(np.concatenate(found), labels, np.array(roots), names, counts, tuple(notes))
 
     def evaluate(self, path: Path, reading: Reading = AS_TRAINED) -> Report:
         judged = self.judge(path, reading)
-        lines = tree_report(judged, self.sides, self.names)
+        lines = tree_report(judged, self.sides)
         return Report(tree_scores(judged, self.sides), tree_signatures(judged, self.sides), tuple(lines))
 
     def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
         """The classes of the roots that have one."""
         roots = self.judge(path, reading).roots
         return Answers(
-            measure_of(metric or METRICS[0], self.names.names),
-            [(self.names.name(int(j)),) for j in roots.labels],
-            [(self.names.name(int(j)),) for j in roots.log_probs.argmax(1)],
+            measure_of(metric or METRICS[0], roots.names),
+            [(roots.names[j],) for j in roots.labels],
+            [(roots.names[j],) for j in roots.log_probs.argmax(1)],
         )
 
     # --- for people ---------------------------------------------------------------------------------------------------

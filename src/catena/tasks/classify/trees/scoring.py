@@ -16,7 +16,7 @@ from catena.data.vocabulary import Labels
 from catena.errors import ConfigError
 from catena.metrics.intervals import wilson_interval
 from catena.registry import did_you_mean
-from catena.tasks.classify.scoring import Judged, report_lines, scores_of
+from catena.tasks.classify.scoring import Judged, report_lines, scores_of, signatures_of
 from catena.tasks.classify.trees.batch import NO_LABEL
 
 STANFORD = ("0", "1", "2", "3", "4")
@@ -65,16 +65,21 @@ def sides_of(pairs: Sequence[str], names: Labels) -> Sides | None:
 
 @dataclass(frozen=True, eq=False)
 class JudgedNodes:
-    """Log-probabilities of all labelled nodes with their classes; ``is_root`` says which of them are roots."""
+    """Log-probabilities of all labelled nodes with their classes; ``is_root`` says which of them are roots.
+
+    ``names`` and ``notes`` are those of :class:`catena.tasks.classify.scoring.Judged`.
+    """
 
     log_probs: np.ndarray
     labels: np.ndarray
     is_root: np.ndarray
+    names: tuple[str, ...]
     counts: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def roots(self) -> Judged:
-        return Judged(self.log_probs[self.is_root], self.labels[self.is_root], self.counts)
+        return Judged(self.log_probs[self.is_root], self.labels[self.is_root], self.names, self.counts, self.notes)
 
 
 @dataclass(frozen=True)
@@ -121,11 +126,13 @@ def tree_scores(judged: JudgedNodes, sides: Sides | None) -> dict[str, float]:
 
 def tree_signatures(judged: JudgedNodes, sides: Sides | None) -> dict[str, str]:
     """How each score was made."""
-    n = int(judged.is_root.sum())
     own = {name: share.signature for name, share in shares_of(judged, sides).items()}
-    return own | (
-        {"macro_f1": f"f1|average:macro|nodes:root|n={n}", "log_loss": f"log-loss|unit:nats|n={n}"} if n else {}
-    )
+    roots = judged.roots
+    if not len(roots.labels):
+        return own
+    others = signatures_of(roots.log_probs, roots.labels, several=False)
+    others["macro_f1"] = f"f1|average:macro|nodes:root|n={len(roots.labels)}"
+    return others | own
 
 
 TITLES = {
@@ -136,7 +143,7 @@ TITLES = {
 }
 
 
-def tree_report(judged: JudgedNodes, sides: Sides | None, names: Labels) -> list[str]:
+def tree_report(judged: JudgedNodes, sides: Sides | None) -> list[str]:
     """The accuracies with their intervals, then what is said of the roots."""
     lines = []
     for name, share in shares_of(judged, sides).items():
@@ -144,8 +151,8 @@ def tree_report(judged: JudgedNodes, sides: Sides | None, names: Labels) -> list
         between = f"{interval.low:.4f} to {interval.high:.4f}"
         lines.append(f"{name} ({TITLES[name]}) {share.value:.4f} (95 % interval {between})   {share.signature}")
     roots = judged.roots
+    lines = [judged.counts, *judged.notes, *lines]
     if not len(roots.labels):
-        return [judged.counts, *lines]
+        return lines
     scores = scores_of(roots.log_probs, roots.labels, several=False)
-    counts, _, *rest = report_lines(roots, scores, names, several=False)
-    return [counts, *lines, *rest]
+    return [*lines, *report_lines(roots, scores, several=False)[len(judged.notes) + 2 :]]

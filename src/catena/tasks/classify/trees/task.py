@@ -82,9 +82,10 @@ class TreeTask(TestedTask):
     def evaluate(self) -> Evaluation:
         logits, nodes = self._scored(self.data.dev)
         is_root, labels = self._is_root(nodes), self.data.trees.labels[nodes]
-        if self.config.evaluation.calibrate and is_root.any():
+        scored = is_root & (labels < len(self.data.names))
+        if self.config.evaluation.calibrate and scored.any():
             # A buffer, so it is saved with the weights; the loss does not read it, so training is not disturbed.
-            self._model.temperature.fill_(fit_temperature(logits.double().numpy()[is_root], labels[is_root]))
+            self._model.temperature.fill_(fit_temperature(logits.double().numpy()[scored], labels[scored]))
         judged = self._judged(logits, nodes)
         return Evaluation(tree_scores(judged, self._sides), self._samples(judged, nodes))
 
@@ -98,7 +99,8 @@ class TreeTask(TestedTask):
 
     def _judged(self, logits: Float[Tensor, "s k"], nodes: np.ndarray) -> JudgedNodes:
         log_probs = (logits.double() / self._model.temperature.double().cpu()).log_softmax(-1).numpy()
-        return JudgedNodes(log_probs, self.data.trees.labels[nodes], self._is_root(nodes))
+        names = (*self.data.names.names, *self.data.unseen)
+        return JudgedNodes(log_probs, self.data.trees.labels[nodes], self._is_root(nodes), names)
 
     def _is_root(self, nodes: np.ndarray) -> np.ndarray:
         return self.data.trees.forest.parents[nodes] < 0
@@ -111,7 +113,7 @@ class TreeTask(TestedTask):
             if root not in place:
                 continue
             guess, right = int(judged.log_probs[place[root]].argmax()), int(judged.labels[place[root]])
-            mark = "✓" if guess == right else f"✗ (is {self.data.names.name(right)})"
+            mark = "✓" if guess == right else f"✗ (is {judged.names[right]})"
             shown = text if len(text) <= 60 else text[:57] + "…"
             lines.append(f"{shown}  →  {self.data.names.name(guess)} {mark}")
         return lines

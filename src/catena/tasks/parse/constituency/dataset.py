@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from catena.randomness import Randomness
 from catena.tasks.parse.constituency.settings import GrammarModel, TreeModel
 from catena.tasks.parse.constituency.trees import cleaned
 from catena.tasks.parse.settings import ParseConfig, ParseData
+from catena.tasks.unseen import unseen_line
 
 CURES = {
     "conllu": ": for dependencies train with --model biaffine",
@@ -93,7 +95,25 @@ def prepare(config: ParseConfig, randomness: Randomness) -> Treebank:
     if bank.train or bank.dev or bank.test:
         lines.append(tally.counts(len(bank.train) + len(bank.dev) + len(bank.test)).sentence())
         lines.extend(_described(bank))
+        lines.extend(_unseen_labels(bank))
     return bank
+
+
+def _unseen_labels(bank: Treebank) -> list[str]:
+    """A line about labels of phrases of dev and test that no tree of train has."""
+    seen = {label for tree in bank.train for label in _phrase_labels(tree)}
+    counts = Counter(label for tree in (*bank.dev, *bank.test) for label in _phrase_labels(tree) if label not in seen)
+    line = unseen_line(counts, "dev and test", "phrases have a label") if bank.train else None
+    return [line] if line else []
+
+
+def _phrase_labels(tree: Tree) -> Iterator[str]:
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if node.word is None:
+            yield node.label
+            waiting.extend(node.children)
 
 
 def _too_long(tree: Tree, most: int) -> str | None:

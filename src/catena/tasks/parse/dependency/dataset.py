@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from catena.tasks.parse.dependency.loss import GoldTrees
 from catena.tasks.parse.dependency.settings import BiaffineModel
 from catena.tasks.parse.dependency.trees import UNKNOWN, check_tree, lifted, line_of
 from catena.tasks.parse.settings import ParseConfig, ParseData
+from catena.tasks.unseen import unseen_line
 from catena.tasks.words.encoding import EncodedSentences, WordEncoding
 from catena.tasks.words.sentences import Sentence, sentence_of
 
@@ -173,6 +175,8 @@ def prepare(
         *_describe(encoding, sentences, train, dev, test),
         f"{len(names)} relations: {_most_frequent(names)}",
     ]
+    unseen = unseen_line(count_unseen(examples.values(), names), "dev and test", "words have a relation")
+    lines += [unseen] if unseen else []
     if n_lifted:
         lines.append(f"{n_lifted:,} sentences have crossing arcs, which are lifted to be learnt as projective trees")
     arrays = [np.array(h, np.int64) for h in heads]
@@ -192,6 +196,13 @@ def _learnt_heads(heads: list[list[int]], in_train: np.ndarray, model: BiaffineM
 
 def _known_relations(sentence: ConlluSentence) -> list[str]:
     return [word.deprel for word in sentence.words if word.deprel != "_" and word.head != "_"]
+
+
+def count_unseen(sentences: Iterable[ConlluSentence], names: Labels) -> Counter[str]:
+    """Count the gold relations of sentences that are not among ``names``, both without subtypes, as las is scored."""
+    known = {name.split(":", 1)[0] for name in names.names}
+    found = (name.split(":", 1)[0] for one in sentences for name in _known_relations(one))
+    return Counter(name for name in found if name not in known)
 
 
 def _relation_ids(sentence: ConlluSentence, names: Labels, must_know: bool) -> np.ndarray:

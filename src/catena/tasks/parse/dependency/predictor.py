@@ -32,7 +32,7 @@ from catena.registry import did_you_mean
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Reading, Report
 from catena.tasks.kept import TOKENISER
 from catena.tasks.parse.dependency.constraint import allowed_of
-from catena.tasks.parse.dependency.dataset import attached, read_sentences, words_of
+from catena.tasks.parse.dependency.dataset import attached, count_unseen, read_sentences, words_of
 from catena.tasks.parse.dependency.decode import Decoder
 from catena.tasks.parse.dependency.model import BiaffineParser, build_parser
 from catena.tasks.parse.dependency.report import report_lines
@@ -42,6 +42,7 @@ from catena.tasks.parse.dependency.trees import check_tree
 from catena.tasks.parse.dependency.writing import Prediction, sentence_of_words, to_conllu, to_json
 from catena.tasks.parse.predictor import ParsePredictor
 from catena.tasks.parse.settings import ParseConfig
+from catena.tasks.unseen import unseen_line
 from catena.tasks.words.encoding import WordEncoding
 
 STANDARD_INPUT = "standard input"
@@ -187,7 +188,10 @@ class DependencyPredictor(ParsePredictor):
         references, predictions, sentences = self.judge(path, reading)
         scores = all_scores_of(references, predictions)
         signatures = {name: f"{MEASURES[name].name}|n={len(sentences)}" for name in scores}
-        return Report(scores, signatures, tuple(report_lines(references, predictions, self.config.seed)))
+        unseen = unseen_line(count_unseen(sentences, self.names), "this file", "words have a relation")
+        lines = [unseen] if unseen else []
+        lines += report_lines(references, predictions, self.config.seed)
+        return Report(scores, signatures, tuple(lines))
 
     def answers(self, path: Path, metric: str | None = None, reading: Reading = AS_TRAINED) -> Answers:
         name = metric or METRICS[0]

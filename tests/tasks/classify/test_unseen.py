@@ -1,0 +1,169 @@
+"""Labels of dev, test and evaluation files that training never showed: errors, but no classes."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import catena
+from catena.randomness import Randomness
+from catena.tasks.classify.application import ClassifyApplication
+from catena.tasks.classify.dataset import from_lists, prepare, split
+from catena.tasks.classify.scoring import scores_of, signatures_of
+from catena.tasks.classify.trees.dataset import prepare_trees
+from catena.training.report import SilentReporter
+from tests.tasks.classify.helpers import config_of
+from tests.tasks.classify.trees.helpers import MODELS, TREEBANK, tree_config, treebank
+
+TRAIN = [("sun", "bright sky"), ("rain", "wet street"), ("snow", "white field")] * 8
+TEST = [("sun", "bright field"), ("rain", "wet sky"), ("snow", "white street")]
+MULTI = [("sun|warm", "bright sky"), ("rain", "wet street"), ("snow", "white field"), ("warm", "dry sand")] * 8
+
+
+def write(path: Path, rows: list[tuple[str, str]]) -> str:
+    path.write_text("".join(f"{label}\t{text}\n" for label, text in rows), encoding="utf-8")
+    return str(path)
+
+
+def train_on(
+    folder: Path, test: list[tuple[str, str]], rows: list[tuple[str, str]] = TRAIN, **data: object
+) -> tuple[Any, dict[str, Any]]:
+    """A trained classifier, and its scores on dev and test."""
+    folder.mkdir()
+    files = {"train": [write(folder / "train.tsv", rows)], "test": write(folder / "test.tsv", test)}
+    dev = write(folder / "dev.tsv", TEST + test)
+    config = config_of(
+        {
+            "data": {**files, "dev": dev, "format": "tsv-label", **data},
+            "model": {"kind": "loglinear"},
+            "training": {"max_epochs": 4},
+        }
+    )
+    trained = ClassifyApplication().train(config, folder / "run", SilentReporter())
+    return catena.load(folder / "run"), {"dev": trained.scores, "test": trained.test_scores}
+
+
+def test_label_of_test_file_changes_no_weight(tmp_path: Path) -> None:
+    plain, before = train_on(tmp_path / "plain", TEST)
+    other, scores = train_on(tmp_path / "other", [*TEST, ("fog", "grey sky")])
+    assert other.labels == plain.labels == ("rain", "snow", "sun")
+    for name, weights in plain.model.state_dict().items():
+        if name != "temperature":  # fitted on dev, which has one more text here
+            assert torch.equal(weights, other.model.state_dict()[name])
+    assert scores["test"]["accuracy"] == pytest.approx(before["test"]["accuracy"] * 3 / 4)
+
+
+def test_unseen_label_of_dev_and_test_is_reported_once(tmp_path: Path) -> None:
+    train_on(tmp_path / "a", [*TEST, ("fog", "grey sky")])
+    log = (tmp_path / "a" / "run" / "log.txt").read_text(encoding="utf-8")
+    assert "dev and test: 2 texts have a label that training never showed ('fog' 2); they count as errors" in log
+
+
+def test_evaluate_counts_unseen_labels_as_errors(tmp_path: Path) -> None:
+    strangers = pytest.importorskip("sklearn.metrics")
+    model, _ = train_on(tmp_path / "a", TEST)
+    rows = [*TEST, ("fog", "grey sky"), ("hail", "white street"), ("fog", "bright field")]
+    path = Path(write(tmp_path / "more.tsv", rows))
+    report = model.evaluate(path)
+    gold, found = [label for label, _ in rows], [p.label for p in model.predict([text for _, text in rows])]
+    assert report.scores["accuracy"] == pytest.approx(strangers.accuracy_score(gold, found))
+    assert report.scores["macro_f1"] == pytest.approx(strangers.f1_score(gold, found, average="macro"))
+    known = model.predict_proba([text for _, text in TEST])
+    losses = [-math.log(row[model.labels.index(label)]) for row, (label, _) in zip(known, TEST, strict=True)]
+    assert report.scores["log_loss"] == pytest.approx(np.mean(losses))
+    assert report.signatures["log_loss"] == "log-loss|unit:nats|labels:seen|n=3"
+    assert report.lines[1] == (
+        "this file: 3 texts have a label that training never showed ('fog' 2, 'hail' 1); they count as errors"
+    )
+    answers = model.answers(path, "macro_f1")
+    assert answers.right == [(label,) for label in gold]
+    assert answers.measure(answers.right, answers.given) == pytest.approx(report.scores["macro_f1"])
+
+
+def test_evaluate_file_of_unseen_labels_alone(tmp_path: Path) -> None:
+    model, _ = train_on(tmp_path / "a", TEST)
+    report = model.evaluate(Path(write(tmp_path / "fog.tsv", [("fog", "grey sky"), ("fog", "grey street")])))
+    assert report.scores["accuracy"] == 0
+    assert "log_loss" not in report.scores
+    assert "log_loss" not in report.signatures
+
+
+def test_unseen_labels_among_several(tmp_path: Path) -> None:
+    strangers = pytest.importorskip("sklearn.metrics")
+    several = {"several_labels": True, "label_separator": "|"}
+    test = [("sun|fog", "bright sky"), ("rain", "wet street"), ("fog", "grey sand"), ("warm", "dry sand")]
+    plain, _ = train_on(tmp_path / "plain", [("rain", "wet street")], MULTI, **several)
+    model, scores = train_on(tmp_path / "other", test, MULTI, **several)
+    assert model.labels == plain.labels == ("rain", "snow", "sun", "warm")
+    path = tmp_path / "other" / "test.tsv"
+    report = model.evaluate(path)
+    names = (*model.labels, "fog")
+    gold = np.array([[name in label.split("|") for name in names] for label, _ in test], int)
+    guess = [p.labels for p in model.predict([text for _, text in test])]
+    found = np.array([[name in labels for name in names] for labels in guess], int)
+    occurring = np.flatnonzero((gold + found).any(0))
+    assert report.scores["accuracy"] == pytest.approx(strangers.accuracy_score(gold, found))
+    assert report.scores["micro_f1"] == pytest.approx(strangers.f1_score(gold, found, average="micro"))
+    macro = strangers.f1_score(gold[:, occurring], found[:, occurring], average="macro")
+    assert report.scores["macro_f1"] == pytest.approx(macro)
+    rows = model.predict_proba([text for _, text in test])
+    by_hand = np.where(gold[:, :4] == 1, np.log(rows), np.log1p(-rows)).sum(1)
+    assert report.scores["log_loss"] == pytest.approx(-by_hand.mean(), rel=1e-6)
+    assert scores["test"]["micro_f1"] == pytest.approx(report.scores["micro_f1"])
+    assert "2 labels of texts are ones that training never showed ('fog' 2)" in report.lines[1]
+
+
+def test_unseen_labels_of_trees(tmp_path: Path) -> None:
+    more = TREEBANK + "(9 (2 a) (9 (9 odd) (2 film)))\n"
+    other = treebank(tmp_path, more, "more.txt")
+    plain = tree_config(tmp_path, MODELS["tree_lstm"])
+    config = tree_config(tmp_path, MODELS["tree_lstm"], data={"dev": other, "test": other})
+    assert prepare_trees(config, Randomness(0)).names == prepare_trees(plain, Randomness(0)).names
+    trained = ClassifyApplication().train(config, tmp_path / "run", SilentReporter())
+    model = catena.load(tmp_path / "run")
+    assert "9" not in model.labels
+    report = model.evaluate(Path(other))
+    alone = model.evaluate(Path(treebank(tmp_path)))
+    assert report.scores["accuracy"] == pytest.approx(alone.scores["accuracy"] * 8 / 9)
+    assert report.scores["log_loss"] == pytest.approx(alone.scores["log_loss"])
+    assert report.scores["binary_accuracy"] == alone.scores["binary_accuracy"]
+    assert trained.test_scores["node_accuracy"] == pytest.approx(report.scores["node_accuracy"])
+    assert "3 nodes have a label that training never showed ('9' 3)" in report.lines[1]
+    assert set(report.signatures) == set(report.scores)
+
+
+def test_held_out_fold_adds_no_class() -> None:
+    texts = [f"word{i}" for i in range(12)]
+    labels = [["a"], ["b"]] * 5 + [["c"], ["d"]]
+    found = set()
+    for fold in range(3):
+        config = config_of({"data": {"folds": 3, "fold": fold}})
+        data = prepare(config, Randomness(0), {"train": from_lists(texts, labels, "X")})
+        inside = {labels[i][0] for i in (*data.train, *data.dev)}
+        assert set(data.names.names) == inside
+        assert set(data.unseen) == {"a", "b", "c", "d"} - inside
+        found |= set(data.unseen)
+    assert found == {"c", "d"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_split_keeps_the_only_example_of_a_class_in_train(seed: int) -> None:
+    classes = np.array([0] * 30 + [1, 2, 3])
+    train, held = split(np.arange(33), classes, 0.1, Randomness(seed).numpy("dev"))
+    assert set(classes[train]) == {0, 1, 2, 3}
+    assert set(classes[held]) == {0}
+
+
+def test_scores_of_ids_beyond_the_classes_by_hand() -> None:
+    log_probs = np.log(np.array([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]]))
+    labels = np.array([0, 1, 2])
+    scores = scores_of(log_probs, labels, several=False)
+    assert scores["accuracy"] == pytest.approx(2 / 3)
+    assert scores["macro_f1"] == pytest.approx((2 / 3 + 1 + 0) / 3)
+    assert scores["log_loss"] == pytest.approx(-(math.log(0.7) + math.log(0.6)) / 2)
+    assert signatures_of(log_probs, labels, several=False)["log_loss"].endswith("|labels:seen|n=2")
