@@ -138,3 +138,146 @@ def test_what_is_no_run(catena: Catena, files: Path, trained: Path) -> None:
     assert matches(catena("resume", files / "train.tsv").sentence, f"{files / 'train.tsv'} is not a run: …")
     assert "is not a run" in catena("resume", trained / "best").sentence
     assert catena("resume", trained.with_name("smal")).sentence.endswith(f"did you mean {trained}?")
+
+
+# --- an edited config.toml --------------------------------------------------------------------------------------------
+
+
+def edit(run: str, old: str, new: str) -> None:
+    path = Path(run) / "config.toml"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def state_of(run: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("\nseed = 0\n", "\nseed = 7\n", "seed must be 0, got 7. "),
+        ("learning_rate = 0.01", "learning_rate = 0.9", "training.learning_rate must be 0.01, got 0.9. "),
+        ("dev_share = 0.1", "dev_share = 0.3", "data.dev_share must be 0.1, got 0.3. "),
+        ('values = "binary"', 'values = "counts"', 'model.features.values must be "binary", got "counts". '),
+        ("clip_value = 0.0\n", "", "training.clip_value must be 0.0, got nothing. "),
+    ],
+)
+def test_resume_rejects_a_config_that_decides_another_result(
+    catena: Catena, files: Path, old: str, new: str, said: str
+) -> None:
+    assert catena("train", files / "train.tsv", *TINY, "-q", "-o", "run").code == 0
+    edit("run", old, new)
+    edit("run", "max_epochs = 2", "max_epochs = 3")
+    before = state_of(Path("run"))
+    found = catena("resume", "run")
+    assert found.code == 1
+    assert found.sentence.startswith("run/config.toml must have the values that step-000004 was trained with: ")
+    assert said in found.sentence
+    assert "Copy run/checkpoints/step-000004/config.toml over it, or train a new run with --from run." in found.sentence
+    assert state_of(Path("run")) == before
+
+
+def test_resume_rejects_a_config_that_was_cut_off(catena: Catena, files: Path) -> None:
+    assert catena("train", files / "train.tsv", *TINY, "-q", "-o", "run").code == 0
+    path = Path("run/config.toml")
+    path.write_text(path.read_text(encoding="utf-8").partition("[training]")[0], encoding="utf-8")
+    found = catena("resume", "run")
+    assert found.code == 1
+    assert 'training.optimizer must be "adam", got nothing' in found.sentence
+
+
+def test_resume_takes_other_limits_and_machines_from_the_config(catena: Catena, files: Path) -> None:
+    assert catena("train", files / "train.tsv", *TINY, "-q", "-o", "run").code == 0
+    edit("run", "max_epochs = 2", "max_epochs = 3")
+    edit("run", "patience = 5", "patience = 4")
+    edit("run", 'device = "auto"', 'device = "cpu"')
+    assert "max_epochs reached after step 6" in catena("resume", "run").out
+
+
+def test_resume_for_longer_equals_a_run_that_was_never_stopped(catena: Catena, files: Path, tmp_path: Path) -> None:
+    words = ("train", files / "train.tsv", "--test", files / "dev.tsv", "--model", "loglinear", "--threads", "1", "-q")
+    assert catena(*words, "--max-epochs", "2", "-o", "run").code == 0
+    assert catena(*words, "--max-epochs", "5", "-o", "whole").code == 0
+    said = catena("resume", "run", "--max-epochs", "5")
+    assert said.code == 0, said.err
+    assert "resumed after step 4" in said.out
+    for name in ("best", "last"):
+        one, two = open_checkpoint(tmp_path / "whole" / name), open_checkpoint(tmp_path / "run" / name)
+        assert one.folder.name == two.folder.name
+        assert all(torch.equal(tensor, two.weights()[key]) for key, tensor in one.weights().items())
+    assert "max_epochs = 5" in Path("run/config.toml").read_text(encoding="utf-8")
+    assert Path("run/config.toml").read_bytes() == Path("whole/config.toml").read_bytes()
+
+
+def test_resume_takes_steps_time_and_patience(catena: Catena, files: Path) -> None:
+    words = ("train", files / "train.tsv", "--model", "loglinear", "--threads", "1", "-q", "-o", "run")
+    assert catena(*words, "--max-steps", "4").code == 0
+    assert "max_steps reached after step 7" in catena("resume", "run", "--max-steps", "7").out
+    assert "max_steps reached after step 9" in catena("resume", "run", "--max-steps", "9", "--time", "1h").out
+    assert catena("resume", "run", "--patience", "3", "-q").code == 0
+    text = Path("run/config.toml").read_text(encoding="utf-8")
+    assert all(line in text for line in ("max_steps = 9\n", 'max_time = "1h"\n', "patience = 3\n"))
+    said = catena("resume", "run", "--max-steps", "0")
+    assert (said.code, said.sentence) == (2, "--max-steps must be 1 or more, and is 0")
+    assert catena("resume", "run", "--max-time", "soon").code == 1
+    assert Path("run/config.toml").read_text(encoding="utf-8") == text
+
+
+def test_resume_of_a_schedule_that_knows_its_end_says_that_it_is_longer(catena: Catena, files: Path) -> None:
+    words = ("train", files / "train.tsv", *TINY, "--schedule", "cosine", "-q", "-o", "run")
+    assert catena(*words).code == 0
+    assert (
+        "the cosine schedule of the learning rate now falls to the new last step"
+        in catena("resume", "run", "--max-epochs", "3").out
+    )
+
+
+def test_resume_rejects_data_that_is_no_longer_named(catena: Catena, files: Path) -> None:
+    words = ("train", files / "train.tsv", "--dev", files / "dev.tsv", *TINY, "-q", "-o", "run")
+    assert catena(*words).code == 0
+    edit("run", f'dev = "{files / "dev.tsv"}"', 'dev = "none"')
+    found = catena("resume", "run", "--max-epochs", "3")
+    assert found.code == 1
+    assert f"dev ({files / 'dev.tsv'}) is left out" in found.sentence
+
+
+def test_resume_takes_data_that_was_moved(catena: Catena, files: Path, tmp_path: Path) -> None:
+    shutil.copy(files / "train.tsv", "a.tsv")
+    assert catena("train", "a.tsv", *TINY, "-q", "-o", "run").code == 0
+    Path("a.tsv").rename("b.tsv")
+    found = catena("resume", "run")
+    assert found.code == 1
+    assert "a.tsv" in found.sentence
+    edit("run", f'train = ["{tmp_path / "a.tsv"}"]', f'train = ["{tmp_path / "b.tsv"}"]')
+    assert catena("resume", "run", "--max-epochs", "3").code == 0
+
+
+def test_models_that_are_made_in_one_pass_take_no_limits(catena: Catena, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("the cat sat\na dog ran\n" * 20, encoding="utf-8")
+    assert catena("train", "lm", "x.txt", "--model", "ngram", "--model.order", "3", "-q", "-o", "counted").code == 0
+    said = catena("resume", "counted", "--max-epochs", "3")
+    assert said.code == 1
+    assert said.sentence.startswith(
+        "max_epochs must be left out for a model of kind 'ngram', which is made in one pass"
+    )
+    assert catena("resume", "counted", "-q").code == 0
+    edit("counted", "order = 3", "order = 2")
+    assert "model.order must be 3, got 2" in catena("resume", "counted").sentence
+    words = ("train", "embed", "x.txt", "--min-count", "1", "--epochs", "2", "--threads", "1", "-q")
+    assert catena(*words, "-o", "vectors").code == 0
+    assert "max_epochs must be left out for word vectors" in catena("resume", "vectors", "--max-epochs", "3").sentence
+    edit("vectors", "epochs = 2", "epochs = 4")
+    assert "training.epochs must be 2, got 4" in catena("resume", "vectors").sentence
+
+
+def test_a_tagger_on_features_is_trained_for_longer(catena: Catena, tmp_path: Path) -> None:
+    (tmp_path / "x.conll").write_text("the\tD\ncat\tN\nsat\tV\n\na\tD\ndog\tN\nran\tV\n\n" * 10, encoding="utf-8")
+    words = ("train", "tag", "x.conll", "--model", "features", "--patience", "0", "-q", "--threads", "1")
+    assert catena(*words, "--max-steps", "2", "-o", "run").code == 0
+    assert catena(*words, "--max-steps", "4", "-o", "whole").code == 0
+    assert catena("resume", "run", "--max-steps", "4", "-q").code == 0
+    one, two = (open_checkpoint(tmp_path / name / "last") for name in ("whole", "run"))
+    assert one.folder.name == two.folder.name
+    assert all(torch.equal(tensor, two.weights()[key]) for key, tensor in one.weights().items())

@@ -1,4 +1,4 @@
-"""``catena resume RUN``: go on with a run that was stopped, exactly where it was."""
+"""``catena resume RUN``: continue a run that was stopped, exactly where it was, or train it for longer."""
 
 from __future__ import annotations
 
@@ -9,24 +9,42 @@ from typing import Annotated
 
 import tyro
 
-from catena.cli.flags import arg, parse_flags
+from catena.cli.flags import arg, at_least, parse_flags
 
 
 @dataclass(frozen=True)
 class ResumeFlags:
-    """The run to go on with, and who hears of its progress."""
+    """The run to resume, new limits for it, and who hears of its progress."""
 
     run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
     """The run folder. Its config says all else: the data, the device, the threads."""
+    max_epochs: Annotated[int | None, arg("N", shown="(default: as in the run's config)")] = None
+    """Train for at most N epochs, counted from the start of the run."""
+    max_steps: Annotated[int | None, arg("N", shown="(default: as in the run's config)")] = None
+    """Train for at most N steps, counted from the start of the run."""
+    max_time: Annotated[str | None, arg("TIME", "--time", shown="(default: as in the run's config)")] = None
+    """Train for at most this time in all, such as 5m, with the time already spent."""
+    patience: Annotated[int | None, arg("N", shown="(default: as in the run's config)")] = None
+    """Stop after N evaluations without improvement; 0 does not stop early."""
     track: Annotated[str | None, arg("NAME")] = None
     """Also write the curves for: tensorboard."""
     quiet: Annotated[bool, arg(None, "-q")] = False
     """Print the result alone."""
 
+    def limits(self) -> dict[str, object]:
+        """The limits that are given, by their keys in the config."""
+        named = {name: getattr(self, name) for name in ("max_epochs", "max_steps", "max_time", "patience")}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def __post_init__(self) -> None:
+        at_least("--max-epochs", self.max_epochs, 1)
+        at_least("--max-steps", self.max_steps, 1)
+        at_least("--patience", self.patience, 0)
+
 
 def run(argv: Sequence[str]) -> int:
-    """Train on from the last whole checkpoint."""
-    about = "Go on with a run that was stopped, exactly where it was."
+    """Continue training from the last whole checkpoint."""
+    about = "Continue a run that was stopped, exactly where it was, or train a run for longer."
     flags = parse_flags(ResumeFlags, argv, "catena resume RUN", about)
 
     from catena.checkpoint import CONFIG, read_meta
@@ -37,7 +55,7 @@ def run(argv: Sequence[str]) -> int:
     read_meta(one_run(flags.run))  # says what is wrong if it is no run
     reporter = make_reporter(flags.quiet, flags.track, flags.run)
     try:
-        trained = task_of_config(flags.run / CONFIG).open().resume(flags.run, reporter)
+        trained = task_of_config(flags.run / CONFIG).open().resume(flags.run, reporter, flags.limits())
     finally:
         reporter.close()
     say_result(trained, flags.quiet)

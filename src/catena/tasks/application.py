@@ -268,6 +268,10 @@ class Predictor(ABC):
         raise DataError(f"{self.task_name} draws no picture of its predictions: ask it by 'catena predict'")
 
 
+NO_LIMITS: Mapping[str, object] = {}
+"""A run is resumed to the end that its config says."""
+
+
 class Application(ABC):
     """A task as a whole."""
 
@@ -289,8 +293,11 @@ class Application(ABC):
         """Choose a model, and its size, that the data and the machine allow in the config's time; say what and why."""
 
     @abstractmethod
-    def resume(self, folder: Path, reporter: Reporter) -> Trained:
-        """Go on with a run from its last whole checkpoint."""
+    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> Trained:
+        """Resume a run from its last whole checkpoint.
+
+        ``limits`` are new values for :data:`catena.tasks.resuming.LIMITS`, which the run's config.toml keeps.
+        """
 
     @abstractmethod
     def load(self, folder: Path, device: str = "auto") -> Predictor:

@@ -8,7 +8,7 @@ such as counted ones, are made by :meth:`LoopedApplication.fit` and kept in the 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -16,16 +16,17 @@ import numpy as np
 import torch
 
 from catena import config as configs
-from catena.checkpoint import CONFIG, open_checkpoint, read_meta
+from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint, read_meta
 from catena.config import Config, to_toml
 from catena.data.batches import BatchPlan
 from catena.data.reading import Tally
 from catena.errors import CheckpointError
 from catena.randomness import Randomness
 from catena.seq2seq.base import EncoderDecoder
-from catena.tasks.application import Application, Trained
+from catena.tasks.application import NO_LIMITS, Application, Trained
 from catena.tasks.machine import choose_device, set_threads
 from catena.tasks.pretrained import Pretrained, open_pretrained
+from catena.tasks.resuming import load_config
 from catena.training.judging import finite
 from catena.training.loop import resume, train
 from catena.training.report import Outcome, Reporter
@@ -99,6 +100,14 @@ class LoopedApplication(Application, Generic[C, D]):
         """Make a model that needs no loop, and keep it in the run (:mod:`catena.tasks.fitted`)."""
         raise NotImplementedError(f"{type(self).__name__} trains all its models by the loop")
 
+    def is_counted(self, config: C) -> bool:
+        """Whether the model is made in one pass, so that it cannot be trained for longer."""
+        return self.fits(config)
+
+    def filled_keys(self, config: C) -> Sequence[str]:
+        """Keys, or sections with their dot, that :meth:`fit` sets in the config of its checkpoint."""
+        return ()
+
     # --- what all have in common --------------------------------------------------------------------------------------
 
     def train(
@@ -145,21 +154,42 @@ class LoopedApplication(Application, Generic[C, D]):
         saved = old is not None or start is not None
         return _tested(task, train(task, own.training, run, randomness, reporter, save_start=saved), run)
 
-    def resume(self, folder: Path, reporter: Reporter) -> Trained:
-        config: Any = configs.load(self.settings, folder / CONFIG)
-        set_threads(config.machine.threads or int(read_meta(folder)["threads"]))
+    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> Trained:
         run = open_run(folder)
+        config: Any = configs.load(self.settings, folder / CONFIG)
+        if limits and self.is_counted(config):
+            raise CheckpointError(
+                f"{' and '.join(limits)} must be left out for a model of kind {config.model.kind!r}, which is made in "
+                f"one pass, got {', '.join(map(str, limits.values()))}. Run 'catena resume {folder}' without them."
+            )
+        set_threads(config.machine.threads or int(read_meta(folder)["threads"]))
         run.check_data(config.data.files())
+        last = self._last(run, config)
+        before = config.training
+        config = load_config(self.settings, folder, last, limits, self.filled_keys(config))
         randomness = Randomness(config.seed)
         if self.fits(config):
             return self.fit(config, self.prepare(config, randomness, None, None), run, randomness, reporter)
-        last = run.last(lambda words: None)  # the loop tells what is wrong with it
         start = _pretrained(config) if last is None else None
         data = self.prepare(config, randomness, last.folder if last else None, start)
         task = self.task(config, data, choose_device(config.machine.device), randomness)
         if start is not None:
             self.start(task, start)
+        if limits and before != config.training and config.training.schedule in ("cosine", "linear"):
+            reporter.note(
+                f"the {config.training.schedule} schedule of the learning rate now falls to the new last step: the "
+                f"result differs from a run that had this limit from the start"
+            )
         return _tested(task, resume(task, config.training, run, randomness, reporter), run)
+
+    def _last(self, run: RunFolder, config: C) -> Checkpoint | None:
+        """The checkpoint to resume from. The loop reports what is wrong with it; what is counted is made again."""
+        try:
+            return run.last(lambda words: None)
+        except CheckpointError:
+            if self.is_counted(config):
+                return None
+            raise
 
 
 def same_make(old: Path, theirs: Any, own: Any) -> None:

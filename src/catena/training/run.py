@@ -132,6 +132,7 @@ class RunFolder:
             for name, path in data.items()
             if name not in known or known[name]["sha256"] != files.sha256_of(path)
         ]
+        changed += [f"{name} ({entry['path']}) is left out" for name, entry in known.items() if name not in data]
         if changed:
             raise CheckpointError(
                 f"the run {self.path} cannot be resumed exactly: its data has changed since it began "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from catena.retrieval.dual import DualEncoder
 from catena.retrieval.mixing import fit_weights
 from catena.retrieval.settings import Bm25Settings, DualSettings, TfidfSettings
 from catena.retrieval.terms import learn_terms, load_terms
-from catena.tasks.application import Predictor, Trained
+from catena.tasks.application import NO_LIMITS, Predictor, Trained
 from catena.tasks.converse.dataset import Dataset, prepare
 from catena.tasks.converse.dual_task import DualTask
 from catena.tasks.converse.encoding import (
@@ -140,8 +140,11 @@ class ConverseApplication(LoopedApplication[ConverseConfig, Dataset]):
             keep_index(trained.folder)
         return trained
 
-    def resume(self, folder: Path, reporter: Reporter) -> Trained:
-        trained = super().resume(folder, reporter)
+    def filled_keys(self, config: ConverseConfig) -> Sequence[str]:
+        return ("model.weights",) if isinstance(config.model, MixtureSettings) else ()
+
+    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> Trained:
+        trained = super().resume(folder, reporter, limits)
         if not trained.interrupted:
             keep_index(trained.folder)
         return trained

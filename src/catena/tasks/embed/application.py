@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
@@ -17,8 +17,9 @@ from catena.config import Config, to_toml
 from catena.data.texts import read_texts
 from catena.data.tokenise import build_tokeniser
 from catena.errors import CheckpointError, ConfigError, DataError
-from catena.tasks.application import Application, Predictor, Trained
+from catena.tasks.application import NO_LIMITS, Application, Predictor, Trained
 from catena.tasks.embed.settings import EmbedConfig
+from catena.tasks.resuming import check_config
 from catena.training.interrupt import Interruption
 from catena.training.report import Evaluated, Outcome, Progress, Reporter, Started
 from catena.training.run import RunFolder, create_run, open_run
@@ -57,13 +58,19 @@ class EmbedApplication(Application):
     def fit_to_time(self, config: Config) -> NoReturn:
         raise ConfigError("--time is not known for word vectors: set --epochs")
 
-    def resume(self, folder: Path, reporter: Reporter) -> Trained:
+    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> Trained:
+        if limits:
+            raise CheckpointError(
+                f"{' and '.join(limits)} must be left out for word vectors, whose learning rate falls over a fixed "
+                f"number of epochs, got {', '.join(map(str, limits.values()))}. Train a new run with --from {folder}."
+            )
         run = open_run(folder)
         config = configs.load(EmbedConfig, folder / CONFIG)
         run.check_data(_files(config))
         last = run.last(reporter.note)
         if last is None:
             raise CheckpointError(f"the run {folder} has no checkpoint yet: start it anew with --overwrite")
+        check_config(config, folder, last)
         run.cut_metrics(files.step_of(last.folder))
         model = VectorModel.of_tensors(config, last.weights())
         words = config.words.model_copy(update={"max_size": len(model.words)})  # those of the model, and no others

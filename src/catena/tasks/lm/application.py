@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -55,6 +56,9 @@ class LmApplication(LoopedApplication[LmConfig, Dataset]):
         if len(task.epoch(1)) == 0:
             raise DataError("there is nothing to train on: every line is longer than data.max_length; raise it")
         return task
+
+    def filled_keys(self, config: LmConfig) -> Sequence[str]:
+        return ("model.weights", "tokenizer.", "vocabulary.") if isinstance(config.model, MixtureSettings) else ()
 
     def fits(self, config: LmConfig) -> bool:
         return not config.is_neural

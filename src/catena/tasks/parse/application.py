@@ -10,13 +10,13 @@ know more.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.config import Config
-from catena.tasks.application import Application, Predictor, Trained
+from catena.tasks.application import NO_LIMITS, Application, Predictor, Trained
 from catena.tasks.parse.settings import ParseConfig
 from catena.training.report import Reporter
 
@@ -55,8 +55,8 @@ class ParseApplication(Application):
         assert isinstance(config, ParseConfig)
         return half_of(config).fit_to_time(config)
 
-    def resume(self, folder: Path, reporter: Reporter) -> Trained:
-        return half_of(configs.load(ParseConfig, folder / CONFIG)).resume(folder, reporter)
+    def resume(self, folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> Trained:
+        return half_of(configs.load(ParseConfig, folder / CONFIG)).resume(folder, reporter, limits)
 
     def load(self, folder: Path, device: str = "auto") -> Predictor:
         checkpoint = open_checkpoint(folder)

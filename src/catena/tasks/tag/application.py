@@ -73,6 +73,9 @@ class TagApplication(LoopedApplication[TagConfig, TagDataset]):
     def fits(self, config: TagConfig) -> bool:
         return not isinstance(config.model, NeuralTagger)
 
+    def is_counted(self, config: TagConfig) -> bool:
+        return False  # features and EM are fitted step by step
+
     def fit(
         self, config: TagConfig, data: TagDataset, run: RunFolder, randomness: Randomness, reporter: Reporter
     ) -> Trained:
