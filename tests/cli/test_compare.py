@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ def test_a_model_against_itself_and_against_a_poor_one(catena: Catena, files: Pa
     same = catena("compare", trained, trained, files / "dev.tsv", "--samples", "200")
     assert same.code == 0
     assert "a difference of +0.0000" in same.out
-    assert "chance may explain it" in same.out
+    assert "chance may explain it; the two do not differ on any example" in same.out
+    assert "this test does not see the spread between seeds" in same.out.splitlines()[1]
     for test in ("bootstrap", "randomisation"):
         words = ["compare", trained, poor, files / "train.tsv", "--samples", "200", "--test", test]
         found = json.loads(catena(*words, "--format", "json").out)
@@ -35,11 +37,12 @@ def test_a_model_against_itself_and_against_a_poor_one(catena: Catena, files: Pa
         ]
         assert [found["first"], found["second"]] == pytest.approx(scores)
         assert scores[0] > scores[1]
-        assert found["p_value"] < 0.05
+        exact = 2 / 2 ** found["differing"]  # the better one is right on all texts
+        assert found["p_value"] < exact if test == "bootstrap" else found["p_value"] == pytest.approx(exact)
         assert test in found["signature"]
         said = catena(*words)
-        assert said.out.splitlines()[0].endswith("chance is an unlikely explanation")
-        assert said.out.splitlines()[1] == found["signature"]
+        assert f"; the two differ on {found['differing']} examples only" in said.out.splitlines()[0]
+        assert said.out.splitlines()[2] == found["signature"]
         assert catena(*words).out == said.out, "the same seed draws the same samples"
 
 
@@ -82,6 +85,38 @@ def test_models_of_two_tasks_are_not_compared(
     assert said.code == 1
     assert "is a model of the task classify and" in said.sentence
     assert said.sentence.endswith("one of the task lm: only models of one task can be compared")
+
+
+def test_randomisation_is_the_default_and_exact_where_few_examples_differ(
+    catena: Catena, files: Path, trained: Path, poor: Path, tmp_path: Path
+) -> None:
+    lines = (files / "dev.tsv").read_text(encoding="utf-8").splitlines(keepends=True)[:4]
+    (tmp_path / "few.tsv").write_text("".join(lines), encoding="utf-8")
+    found = json.loads(catena("compare", trained, poor, "few.tsv", "--format", "json").out)
+    assert "|test:exact-randomisation|differing:" in found["signature"]
+    assert found["signature"].startswith("accuracy|")
+    assert found["p_value"] >= 2 / 2 ** found["differing"]
+
+
+def test_macro_f1_of_compare_is_that_of_evaluate(catena: Catena, files: Path, trained: Path, tmp_path: Path) -> None:
+    lines = (files / "dev.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    label = lines[0].split("\t")[0]
+    (tmp_path / "x.tsv").write_text("".join(x for x in lines if not x.startswith(label)) + "odd\tzzz\n", "utf-8")
+    found = json.loads(catena("compare", trained, trained, "x.tsv", "--metric", "macro_f1", "--format", "json").out)
+    report = json.loads(catena("evaluate", trained, "x.tsv", "--format", "json").out)
+    assert found["first"] == pytest.approx(report["scores"]["macro_f1"])
+
+
+def test_an_ngram_run_does_not_differ_from_its_own_export(catena: Catena, tmp_path: Path) -> None:
+    rng = random.Random(0)
+    words = ["the", "a", "cat", "dog", "bird", "sat", "ran", "sang", "on", "under", "by", "mat", "tree", "house"]
+    text = "".join(" ".join(rng.choices(words, k=rng.randint(3, 9))) + "\n" for _ in range(400))
+    (tmp_path / "x.txt").write_text(text, encoding="utf-8")
+    words = ("train", "lm", "x.txt", "--model", "ngram", "--tokenizer", "whitespace", "-q", "-o", "run")
+    assert catena(*words).code == 0
+    assert catena("export", "run", "--to", "arpa", "-o", "m.arpa").code == 0
+    found = json.loads(catena("compare", "run", "m.arpa", "x.txt", "--format", "json").out)
+    assert (found["p_value"], found["differing"]) == (1.0, 0)
 
 
 def test_a_file_of_ngrams_is_compared_like_the_run_that_wrote_it(

@@ -52,7 +52,7 @@ def as_sets(pairs: Sequence[tuple[Hashable, Hashable]]) -> list[tuple[frozenset,
 @given(pairs=SINGLE, average=st.sampled_from(AVERAGES))
 def test_scores_equal_the_fractions(pairs: list[tuple[str, str]], average: Average) -> None:
     gold, predicted = columns(pairs)
-    p, r, f = oracle.averaged(as_sets(pairs), average, LABELS)
+    p, r, f = oracle.averaged(as_sets(pairs), average, oracle.occurring(as_sets(pairs), LABELS))
     assert precision(gold, predicted, average) == pytest.approx(float(p), abs=1e-12)
     assert recall(gold, predicted, average) == pytest.approx(float(r), abs=1e-12)
     assert f1(gold, predicted, average) == pytest.approx(float(f), abs=1e-12)
@@ -76,7 +76,7 @@ def test_scores_of_some_labels_equal_the_fractions(
 @given(pairs=MULTI, average=st.sampled_from(AVERAGES))
 def test_scores_of_sets_equal_the_fractions(pairs: list[tuple[frozenset, frozenset]], average: Average) -> None:
     gold, predicted = columns(pairs)
-    expected = oracle.averaged(pairs, average, LABELS)
+    expected = oracle.averaged(pairs, average, oracle.occurring(pairs, LABELS))
     assert multilabel_f1(gold, predicted, average) == pytest.approx(float(expected[2]), abs=1e-12)
     row = multilabel_report(gold, predicted).averages[average]
     assert (row.precision, row.recall, row.f1) == pytest.approx(tuple(map(float, expected)), abs=1e-12)
@@ -109,6 +109,21 @@ def test_scores_equal_those_of_scikit_learn(pairs: list[tuple[str, str]]) -> Non
         theirs = strangers.precision_recall_fscore_support(gold, predicted, average=average, zero_division=0)
         ours = [quantity(gold, predicted, average) for quantity in (precision, recall, f1)]
         assert ours == pytest.approx(theirs[:3])
+
+
+@settings(max_examples=25)
+@given(pairs=SINGLE, labels=st.lists(st.sampled_from(LABELS), unique=True, min_size=1))
+def test_macro_average_over_given_labels_equals_that_of_scikit_learn(
+    pairs: list[tuple[str, str]], labels: list[str]
+) -> None:
+    strangers = pytest.importorskip("sklearn.metrics")
+    gold, predicted = columns(pairs)
+    assume(set(labels) & set(gold))  # scikit-learn takes no others
+    theirs = strangers.precision_recall_fscore_support(gold, predicted, labels=labels, average="macro", zero_division=0)
+    ours = [quantity(gold, predicted, "macro", labels) for quantity in (precision, recall, f1)]
+    assert ours == pytest.approx(theirs[:3])
+    report = label_report(gold, predicted, labels).averages["macro"]
+    assert (report.precision, report.recall, report.f1) == pytest.approx(theirs[:3])
 
 
 @settings(max_examples=25)
@@ -162,9 +177,13 @@ def test_micro_scores_are_the_accuracy(pairs: list[tuple[str, str]]) -> None:
         assert quantity(gold, predicted, "micro") == pytest.approx(accuracy(gold, predicted))
 
 
-@given(pairs=SINGLE, average=st.sampled_from(AVERAGES))
-def test_labels_that_do_not_occur_change_nothing(pairs: list[tuple[str, str]], average: Average) -> None:
-    assert f1(*columns(pairs), average, [*LABELS, "surprise"]) == pytest.approx(f1(*columns(pairs), average))
+@given(pairs=SINGLE)
+def test_labels_that_do_not_occur_lower_macro_averages_only(pairs: list[tuple[str, str]]) -> None:
+    more = [*LABELS, "surprise"]
+    for average in ("micro", "weighted"):
+        assert f1(*columns(pairs), average, more) == pytest.approx(f1(*columns(pairs), average))
+    k = len(oracle.occurring(as_sets(pairs), LABELS))
+    assert f1(*columns(pairs), "macro", more) == pytest.approx(f1(*columns(pairs)) * k / len(more))
 
 
 @given(pairs=SINGLE, average=st.sampled_from(AVERAGES))
@@ -176,9 +195,10 @@ def test_one_label_in_each_set_is_the_single_case(pairs: list[tuple[str, str]], 
 @given(pairs=SINGLE, average=st.sampled_from(AVERAGES))
 def test_the_measures_agree_with_the_functions(pairs: list[tuple[str, str]], average: Average) -> None:
     gold, predicted = columns(pairs)
-    measured = f1_measure(LABELS, average)(gold, predicted)
-    assert measured == pytest.approx(f1(gold, predicted, average))
-    assert measured.signature == f1(gold, predicted, average).signature
+    for labels in (LABELS, None):
+        measured = f1_measure(labels, average)(gold, predicted)
+        assert measured == pytest.approx(f1(gold, predicted, average, labels))
+        assert measured.signature == f1(gold, predicted, average, labels).signature
     assert ACCURACY(gold, predicted) == accuracy(gold, predicted)
 
 
@@ -187,10 +207,21 @@ def test_the_measures_of_sets_agree_with_the_functions(
     pairs: list[tuple[frozenset, frozenset]], average: Average
 ) -> None:
     gold, predicted = columns(pairs)
-    measured = multilabel_f1_measure(LABELS, average)(gold, predicted)
-    assert measured == pytest.approx(multilabel_f1(gold, predicted, average))
-    assert measured.signature == multilabel_f1(gold, predicted, average).signature
+    for labels in (LABELS, None):
+        measured = multilabel_f1_measure(labels, average)(gold, predicted)
+        assert measured == pytest.approx(multilabel_f1(gold, predicted, average, labels))
+        assert measured.signature == multilabel_f1(gold, predicted, average, labels).signature
     assert SUBSET_ACCURACY(gold, predicted) == subset_accuracy(gold, predicted)
+
+
+def test_measure_over_two_systems_has_the_labels_of_both() -> None:
+    gold, first, second = ["a", "b", "a"], ["a", "b", "c"], ["a", "d", "a"]
+    measure = f1_measure()
+    assert measure.over is not None
+    fixed = measure.over(gold, first, second)
+    assert fixed.name == "f1|average:macro|labels:4"
+    assert fixed(gold, first) == pytest.approx(f1(gold, first, labels=["a", "b", "c", "d"]))
+    assert fixed.statistics(gold, first).shape == fixed.statistics(gold, second).shape == (3, 12)
 
 
 def test_many_corpora_are_scored_at_once() -> None:
@@ -208,7 +239,7 @@ def test_many_corpora_are_scored_at_once() -> None:
 def test_divisions_by_zero() -> None:
     gold, predicted = ["a", "a"], ["b", "b"]
     assert precision(gold, predicted) == recall(gold, predicted) == f1(gold, predicted) == 0
-    assert f1(["a", "a"], ["a", "a"], labels=["a", "z"]) == 1  # z has no score, and is left out
+    assert f1(["a", "a"], ["a", "a"], labels=["a", "z"]) == 0.5  # z does not occur, and counts as 0
     assert f1(["a"], ["a"], labels=["z"]) == 0
     assert multilabel_f1([set(), set()], [set(), set()], "micro") == 0
     assert multilabel_f1([set()], [set()], "macro") == 0

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.errors import DataError
+from catena.metrics import significance
 from catena.metrics.classification import ACCURACY, f1_measure
 from catena.metrics.measure import mean_score, mean_statistics
 from catena.metrics.significance import Comparison, approximate_randomisation, mcnemar, paired_bootstrap
@@ -69,8 +70,51 @@ def test_randomisation_agrees_with_all_swaps(data: st.DataObject, n: int) -> Non
     observed = abs(mean(first) - mean(second))
     exact = sum(abs(d) >= observed - 1e-9 for d in every) / len(every)
     rows = [mean_statistics([row[0] for row in rows]) for rows in (first, second)]
-    found = approximate_randomisation(*rows, mean_score, np.random.default_rng(0), shuffles=4000)
+    found = approximate_randomisation(*rows, mean_score, np.random.default_rng(0), shuffles=50)
+    assert found.p_value == pytest.approx(exact, rel=1e-12)
+    differing = sum(a != b for a, b in zip(first, second, strict=True))
+    assert found.signature == f"score|test:exact-randomisation|differing:{differing}|n={n}"
+    assert found.differing == differing
+
+
+@settings(max_examples=10)
+@given(data=st.data(), n=st.integers(1, 7))
+def test_drawn_swaps_agree_with_all_swaps(data: st.DataObject, n: int) -> None:
+    numbers = st.lists(st.lists(st.integers(0, 3).map(float), min_size=3, max_size=3), min_size=n, max_size=n)
+    first, second = data.draw(numbers), data.draw(numbers)
+    every = list(oracle.swapped_differences(first, second, binary_f1))
+    observed = abs(binary_f1(first) - binary_f1(second))
+    exact = sum(abs(d) >= observed - 1e-9 for d in every) / len(every)
+    rows = np.array(first), np.array(second)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(significance, "MAX_EXACT", -1)
+        found = approximate_randomisation(*rows, binary_f1_of_sums, np.random.default_rng(0), shuffles=4000)
     assert found.p_value == pytest.approx(exact, abs=0.035)
+    assert found.signature == f"score|test:approximate-randomisation|shuffles:4000|n={n}"
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (10, 3), (1000, 5), (1000, 7), (1000, 16), (1000, 17)])
+def test_few_differing_examples_have_the_p_value_of_the_binomial(n: int, k: int) -> None:
+    first, second = np.ones(n), np.ones(n)
+    second[:k] = 0
+    rows = mean_statistics(first), mean_statistics(second)
+    found = approximate_randomisation(*rows, mean_score, np.random.default_rng(0), shuffles=2000)
+    assert found.p_value == pytest.approx(2 / 2**k, rel=1e-12) if k <= 16 else found.p_value < 0.002
+    assert found.p_value >= mcnemar(first > 0, second > 0).p_value - 1e-12
+    assert found.differing == k
+
+
+def test_differences_within_the_tolerance_are_none() -> None:
+    rng = np.random.default_rng(4)
+    nats, tokens = rng.uniform(5, 60, 200), rng.integers(2, 20, 200).astype(float)
+    rounded = nats + rng.choice([-1, 1], 200) * 1e-6 * nats
+    first, second = (np.stack((column, tokens), axis=-1) for column in (nats, rounded - 1e-7))
+    for test in TESTS:
+        exact = test(first, second, mean_score, np.random.default_rng(0), tolerance=1e-5, **draws(test, 200))
+        assert (exact.p_value, exact.differing, exact.difference) == (1, 0, 0)
+        assert exact.sentence().endswith("p = 1: chance may explain it; the two do not differ on any example")
+    second[7, 0] += 0.1
+    assert approximate_randomisation(first, second, mean_score, rng, tolerance=1e-5, shuffles=50).differing == 1
 
 
 @given(data=st.data(), n=st.integers(1, 40))
@@ -185,10 +229,10 @@ def test_metrics_of_a_whole_corpus_can_be_compared() -> None:
     found = paired_bootstrap(*rows, measure.score, rng, metric=measure.name, resamples=500)
     assert (found.first, found.second) == (measure(gold, good), measure(gold, poor))
     assert found.p_value < 0.01
-    assert found.signature == "f1|average:macro|test:paired-bootstrap|resamples:500|n=400"
+    assert found.signature == "f1|average:macro|labels:3|test:paired-bootstrap|resamples:500|n=400"
     shuffled = approximate_randomisation(*rows, measure.score, rng, metric=measure.name, shuffles=500)
     assert shuffled.p_value < 0.01
-    assert shuffled.signature == "f1|average:macro|test:approximate-randomisation|shuffles:500|n=400"
+    assert shuffled.signature == "f1|average:macro|labels:3|test:approximate-randomisation|shuffles:500|n=400"
     assert shuffled.interval.low > 0
 
 
@@ -202,6 +246,10 @@ def test_the_sentence_says_what_was_found() -> None:
         "CNN scores 0.9000 and MaxEnt 0.6000 on 100 examples: a difference of +0.3000 "
         "(95 % interval +0.2036 to +0.3846), p = 1.9e-09: chance is an unlikely explanation"
     )
+    few = mcnemar([True] * 90 + [False] * 10, [True] * 88 + [False] * 12)
+    assert few.sentence().endswith("p = 0.5: chance may explain it; the two differ on 2 examples only")
+    one = mcnemar([True, True], [True, False])
+    assert one.sentence().endswith("p = 1: chance may explain it; the two differ on 1 example only")
     same = Comparison(0.5, 0.5, found.interval, 1.0, 1200, "")
     assert same.sentence().startswith("the first scores 0.5000 and the second 0.5000 on 1,200 examples")
     assert same.sentence().endswith("p = 1: chance may explain it")

@@ -27,8 +27,7 @@ def label_scores(label: Hashable, pairs: Pairs) -> tuple[Fraction, Fraction, Fra
 
 
 def averaged(pairs: Pairs, average: str, labels: Sequence[Hashable]) -> tuple[Fraction, Fraction, Fraction]:
-    """Averages of precision, recall and F1 over labels; labels that never occur are left out."""
-    seen = [label for label in labels if any(label in gold | predicted for gold, predicted in pairs)]
+    """Averages of precision, recall and F1 over labels; labels that never occur count as 0."""
     if average == "micro":  # every decision about a label is one example of a single question
         decisions = [
             (frozenset({1} if label in gold else ()), frozenset({1} if label in predicted else ()))
@@ -36,8 +35,8 @@ def averaged(pairs: Pairs, average: str, labels: Sequence[Hashable]) -> tuple[Fr
             for label in labels
         ]
         return label_scores(1, decisions)
-    weights = [1 if average == "macro" else sum(label in gold for gold, _ in pairs) for label in seen]
-    scores = [label_scores(label, pairs) for label in seen]
+    weights = [1 if average == "macro" else sum(label in gold for gold, _ in pairs) for label in labels]
+    scores = [label_scores(label, pairs) for label in labels]
     if not sum(weights):
         return Fraction(0), Fraction(0), Fraction(0)
     p, r, f = (
@@ -45,6 +44,11 @@ def averaged(pairs: Pairs, average: str, labels: Sequence[Hashable]) -> tuple[Fr
         for i in range(3)
     )
     return p, r, f
+
+
+def occurring(pairs: Pairs, labels: Sequence[Hashable]) -> list[Hashable]:
+    """The labels that are right or predicted somewhere."""
+    return [label for label in labels if any(label in gold | predicted for gold, predicted in pairs)]
 
 
 def top_k(ids: Sequence[int], rows: Sequence[Sequence[float]], k: int) -> Fraction:

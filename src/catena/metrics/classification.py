@@ -8,8 +8,9 @@ the references:
 Conventions where a division is by zero:
 
 * The precision of a label that is never predicted, and the recall of one that is never a reference, are 0.
-* A label that is in neither has no score. It is left out of macro averages, so that listing a label that does
-  not occur changes nothing. If no label occurs at all (texts without labels), every average is 0.
+* A label that is in neither has score 0. Macro averages are over the labels that occur, or over ``labels`` where they
+  are given, those that do not occur among them, as in scikit-learn with ``zero_division=0``. The signature then says
+  how many (``labels:5``). If no label occurs at all (texts without labels), every average is 0.
 * Macro F1 is the mean of the labels' F1, not the F1 of mean precision and recall (Opitz & Burst 2019).
 
 Labels may be any hashable values. References come first, as in scikit-learn. With ``labels``, only those are
@@ -23,10 +24,10 @@ probabilities in ``probabilities``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -195,17 +196,18 @@ def average_score(
     predicted: np.ndarray,
     gold: np.ndarray,
 ) -> np.ndarray:
-    """One number for all labels, from counts with the labels on the last axis; for many corpora at once."""
+    """One number for all labels, from counts with the labels on the last axis; for many corpora at once.
+
+    A macro average is over all labels on that axis, also over those that do not occur, whose score is 0.
+    """
     if average == "micro":
         return _quantity(quantity, hits.sum(-1), predicted.sum(-1), gold.sum(-1))
     scores = _quantity(quantity, hits, predicted, gold)
     if average == "macro":
-        weights = (predicted + gold > 0).astype(np.float64)
-    elif average == "weighted":
-        weights = gold
-    else:
-        raise ValueError(f"average must be 'macro', 'micro' or 'weighted', and is {average!r}")
-    return divided((scores * weights).sum(-1), weights.sum(-1))
+        return divided(scores.sum(-1), np.full(scores.shape[:-1], scores.shape[-1]))
+    if average == "weighted":
+        return divided((scores * gold).sum(-1), gold.sum(-1))
+    raise ValueError(f"average must be 'macro', 'micro' or 'weighted', and is {average!r}")
 
 
 def _averaged(
@@ -277,25 +279,47 @@ ACCURACY = Measure("accuracy", _equal, mean_score)
 SUBSET_ACCURACY = Measure("subset-accuracy", _equal_sets, mean_score)
 
 
-def f1_measure(labels: Labels, average: Average = "macro") -> Measure:
-    """F1 as a function of sums. ``labels`` must hold those of the references and of every system compared."""
-    names = listed_labels(labels)
+def f1_measure(labels: Labels | None = None, average: Average = "macro") -> Measure:
+    """F1 as a function of sums.
 
-    def statistics(references: Labels, predictions: Labels) -> Float[np.ndarray, "n s"]:
+    Args:
+        labels: those that are scored; they must hold the labels of the references and of every system compared. If
+            None, those that occur; to compare two systems, fix them by ``measure.over(references, first, second)``.
+        average: how the labels are averaged. In a resample the average is over the same labels.
+    """
+
+    def as_sets(references: Labels, predictions: Labels) -> tuple[list[frozenset], list[frozenset]]:
         gold, predicted = as_pairs("f1", references, predictions)
-        return _rows([{label} for label in gold], [{label} for label in predicted], names)
+        return [frozenset({label}) for label in gold], [frozenset({label}) for label in predicted]
 
-    return Measure(f"f1|average:{average}", statistics, partial(_f1_of_sums, average))
+    return _f1_measure("f1", labels, average, as_sets)
 
 
-def multilabel_f1_measure(labels: Labels, average: Average = "micro") -> Measure:
-    """F1 over sets of labels as a function of sums. ``labels`` as in :func:`f1_measure`."""
-    names = listed_labels(labels)
+def multilabel_f1_measure(labels: Labels | None = None, average: Average = "micro") -> Measure:
+    """F1 over sets of labels as a function of sums. Arguments as in :func:`f1_measure`."""
+    return _f1_measure("multilabel-f1", labels, average, partial(_as_sets, "multilabel f1"))
 
-    def statistics(references: LabelSets, predictions: LabelSets) -> Float[np.ndarray, "n s"]:
-        return _rows(*_as_sets("multilabel f1", references, predictions), names)
 
-    return Measure(f"multilabel-f1|average:{average}", statistics, partial(_f1_of_sums, average))
+def _f1_measure(
+    name: str,
+    labels: Labels | None,
+    average: Average,
+    as_sets: Callable[[Any, Any], tuple[list[frozenset], list[frozenset]]],
+) -> Measure:
+    listed = None if labels is None else listed_labels(labels)
+
+    def statistics(references: Any, predictions: Any) -> Float[np.ndarray, "n s"]:
+        gold, predicted = as_sets(references, predictions)
+        return _rows(gold, predicted, sorted_labels(*gold, *predicted) if listed is None else listed)
+
+    def over(references: Any, *predictions: Any) -> Measure:
+        both = [as_sets(references, one) for one in predictions]
+        found = sorted_labels(*(labels for pair in both for side in pair for labels in side))
+        return _f1_measure(name, found, average, as_sets)
+
+    of_labels = "" if listed is None else f"|labels:{len(listed)}"
+    score = partial(_f1_of_sums, average)
+    return Measure(f"{name}|average:{average}{of_labels}", statistics, score, over=over if listed is None else None)
 
 
 def _rows(

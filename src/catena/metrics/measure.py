@@ -23,6 +23,10 @@ Labels = Sequence[Hashable] | np.ndarray
 """One label for each example."""
 
 
+LOG_PROB_TOLERANCE = 1e-5
+"""Relative tolerance of log-probabilities: ARPA files round to six or seven digits, float32 sums to about seven."""
+
+
 class Score(float):
     """A number with a signature that says which metric it is, with which choices, over how many examples."""
 
@@ -59,13 +63,19 @@ class Measure:
 
     Args:
         name: the signature without its last part, such as ``f1|average:macro``.
-        statistics: from references and predictions to ``statistics[i, j]``, the j-th number that example i
-        adds. score: from sums of statistics, ``sums[..., j]``, to the metric; works on many corpora at once.
+        statistics: from references and predictions to ``statistics[i, j]``, the j-th number that example i adds.
+        score: from sums of statistics, ``sums[..., j]``, to the metric; works on many corpora at once.
+        tolerance: statistics of one example that differ by at most this fraction are equal but for the rounding of a
+            stored model; 0 for counts.
+        over: from references and the predictions of every system that is compared to the measure with columns for all
+            of them, where the columns depend on the labels that occur.
     """
 
     name: str
     statistics: Callable[..., np.ndarray]
     score: Callable[[np.ndarray], np.ndarray]
+    tolerance: float = 0.0
+    over: Callable[..., Measure] | None = None
 
     def __call__(self, references: Sequence[Any] | np.ndarray, predictions: Sequence[Any] | np.ndarray) -> Score:
         rows = self.statistics(references, predictions)

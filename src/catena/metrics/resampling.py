@@ -38,16 +38,22 @@ def swapped_sums(
     second: Float[np.ndarray, "n s"],
     shuffles: int,
     rng: np.random.Generator,
-) -> tuple[Float[np.ndarray, "r s"], Float[np.ndarray, "r s"]]:
-    """Sums of both systems' statistics after the two of each example were swapped, or not, by a coin."""
+) -> Float[np.ndarray, "r s"]:
+    """What the sums of the first system's statistics gain if the two of each example are swapped, or not, by a coin."""
     n = len(first)
-    rows = max(1, BLOCK // n)
+    rows = max(1, BLOCK // max(n, 1))
     blocks = []
     for start in range(0, shuffles, rows):
         coins = rng.random((min(rows, shuffles - start), n)) < 0.5
         blocks.append(coins.astype(np.float64) @ (second - first))
-    gained = np.concatenate(blocks)
-    return first.sum(0) + gained, second.sum(0) - gained
+    return np.concatenate(blocks)
+
+
+def all_swapped_sums(first: Float[np.ndarray, "n s"], second: Float[np.ndarray, "n s"]) -> Float[np.ndarray, "r s"]:
+    """The same for each of the 2^n ways to swap; the first way swaps nothing."""
+    n = len(first)
+    coins = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    return coins.astype(np.float64) @ (second - first)
 
 
 def check_draws(n: int, draws: int, level: float) -> None:

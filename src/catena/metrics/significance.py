@@ -1,11 +1,18 @@
-"""Is the difference between two systems more than chance? Both are scored on the same examples.
+"""Tests of the difference between two systems that are scored on the same examples.
 
 A metric is given by the statistics that each example adds, ``statistics[i, j]``, and a function from their
 sums to the score (see :class:`catena.metrics.measure.Measure`), so that F1 or BLEU can be tested as well as
 accuracy:
 
     f1 = f1_measure(labels)
-    paired_bootstrap(f1.statistics(gold, a), f1.statistics(gold, b), f1.score, rng, metric=f1.name)
+    approximate_randomisation(f1.statistics(gold, a), f1.statistics(gold, b), f1.score, rng, metric=f1.name)
+
+Which test: :func:`approximate_randomisation` holds for any metric and any number of examples, and is exact where few
+examples differ. :func:`mcnemar` is exact for accuracies. The p-value of :func:`paired_bootstrap` is too small where few
+examples differ: with k of them, all in favor of one system, it is about 2 exp(-k), where the exact value is 2 / 2^k.
+
+All of them ask whether the difference would hold on other examples. None sees how much either system would change if
+it were trained again with another seed.
 """
 
 from __future__ import annotations
@@ -13,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 
 import numpy as np
@@ -21,18 +29,25 @@ from jaxtyping import Float
 from catena.errors import DataError
 from catena.metrics.intervals import Interval, percentile_ends
 from catena.metrics.measure import as_pairs, signature
-from catena.metrics.resampling import bootstrap_sums, check_draws, check_level, swapped_sums
+from catena.metrics.resampling import all_swapped_sums, bootstrap_sums, check_draws, check_level, swapped_sums
 from catena.metrics.special import binomial_at_most
 
 ScoreOfSums = Callable[[np.ndarray], np.ndarray]
 
 LIKELY_CHANCE = 0.05
 """The p-value from which on a sentence says that chance may explain a difference."""
+FEW_DIFFERING = 10
+"""A sentence says how many examples differ if there are fewer than this."""
+MAX_EXACT = 16
+"""Differing examples up to which all 2^k swaps are enumerated."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two scores, the interval of their difference, and how often chance would set them so far apart."""
+    """Two scores, the interval of their difference, and how often chance would set them so far apart.
+
+    ``differing`` is the number of examples on which the two systems differ in what they add to the score.
+    """
 
     first: float
     second: float
@@ -40,6 +55,7 @@ class Comparison:
     p_value: float
     n: int
     signature: str
+    differing: int | None = None
 
     @property
     def difference(self) -> float:
@@ -55,7 +71,15 @@ class Comparison:
             f"{first} scores {self.first:.4f} and {second} {self.second:.4f} on {self.n:,} examples: "
             f"a difference of {self.difference:+.4f} ({100 * self.interval.level:g} % interval "
             f"{self.interval.low:+.4f} to {self.interval.high:+.4f}), p = {self.p_value:.2g}: {verdict}"
+            f"{self._few_words()}"
         )
+
+    def _few_words(self) -> str:
+        if self.differing is None or self.differing >= FEW_DIFFERING:
+            return ""
+        if self.differing == 0:
+            return "; the two do not differ on any example"
+        return f"; the two differ on {self.differing} example{'s' * (self.differing != 1)} only"
 
 
 def paired_bootstrap(
@@ -67,15 +91,18 @@ def paired_bootstrap(
     metric: str = "score",
     resamples: int = 10_000,
     level: float = 0.95,
+    tolerance: float = 0.0,
 ) -> Comparison:
     """Draw the examples again and again, and see how often the better system still wins (Koehn 2004, section
     4).
 
     Koehn's test asks one side only; the p-value here is for both, twice the share of resamples in which the
-    better one does not win, so that it is below 0.05 about where the 95 % interval leaves out 0.
+    better one does not win, so that it is below 0.05 about where the 95 % interval leaves out 0. It is too small
+    where few examples differ; :func:`approximate_randomisation` is not. ``tolerance`` is as there.
     """
     _check_statistics(first, second)
     check_draws(len(first), resamples, level)
+    second = _without_rounding(first, second, tolerance)
     differences = _bootstrap_differences(first, second, score, resamples, rng)
     close = _rounding(score, first, second)
     against = min(int((differences <= close).sum()), int((differences >= -close).sum()))
@@ -93,21 +120,41 @@ def approximate_randomisation(
     metric: str = "score",
     shuffles: int = 10_000,
     level: float = 0.95,
+    tolerance: float = 0.0,
 ) -> Comparison:
     """Swap the two answers of each example by a coin: how often are the scores as far apart? (Noreen 1989,
     2.3.)
 
-    The p-value is for both sides, and never 0: the systems as they are count as one shuffle. The interval is
-    that of the paired bootstrap, drawn as often.
+    Where at most :data:`MAX_EXACT` examples differ, all swaps are enumerated and the p-value is exact. Otherwise
+    swaps are drawn, and the systems as they are count as one more. Either way it is two-sided and never 0. The
+    interval is that of the paired bootstrap.
+
+    Args:
+        first: ``first[i, j]`` is the j-th statistic that example i adds for the first system.
+        second: the same for the second system.
+        score: from sums of statistics to the metric.
+        rng: the source of swaps and resamples.
+        metric: the name for the signature.
+        shuffles: swaps and resamples that are drawn.
+        level: of the interval.
+        tolerance: an example on which the statistics differ by at most this fraction of the largest of them counts
+            as equal, as do the log-probabilities of one model in two file formats.
     """
     _check_statistics(first, second)
     check_draws(len(first), shuffles, level)
-    a, b = swapped_sums(first, second, shuffles, rng)
+    second = _without_rounding(first, second, tolerance)
+    rows = np.flatnonzero((first != second).any(1))
+    exact = len(rows) <= MAX_EXACT
+    swapped = all_swapped_sums if exact else partial(swapped_sums, shuffles=shuffles, rng=rng)
+    gained = swapped(first[rows], second[rows])
     observed = abs(float(score(first.sum(0)) - score(second.sum(0))))
-    as_far = np.abs(score(a) - score(b)) >= observed - _rounding(score, first, second)
-    p_value = (int(as_far.sum()) + 1) / (shuffles + 1)
+    apart = np.abs(score(first.sum(0) + gained) - score(second.sum(0) - gained))
+    as_far = int((apart >= observed - _rounding(score, first, second)).sum())
+    p_value = as_far / len(gained) if exact else (as_far + 1) / (shuffles + 1)
     differences = _bootstrap_differences(first, second, score, shuffles, rng)
-    test = {"test": "approximate-randomisation", "shuffles": shuffles}
+    test: dict[str, object] = {"test": "approximate-randomisation", "shuffles": shuffles}
+    if exact:
+        test = {"test": "exact-randomisation", "differing": len(rows)}
     return _comparison(first, second, score, differences, p_value, level, signature(metric, len(first), test))
 
 
@@ -131,7 +178,13 @@ def mcnemar(
     low, high = max(-1.0, middle - half), min(1.0, middle + half)
     interval = Interval((wins - losses) / n, low, high, level, "agresti-min", n)
     return Comparison(
-        float(a.mean()), float(b.mean()), interval, p_value, n, signature("accuracy", n, {"test": "mcnemar"})
+        float(a.mean()),
+        float(b.mean()),
+        interval,
+        p_value,
+        n,
+        signature("accuracy", n, {"test": "mcnemar"}),
+        wins + losses,
     )
 
 
@@ -141,6 +194,13 @@ def _check_statistics(first: np.ndarray, second: np.ndarray) -> None:
             f"two systems must be scored on the same examples, but their statistics have the shapes "
             f"{first.shape} and {second.shape}"
         )
+
+
+def _without_rounding(first: np.ndarray, second: np.ndarray, tolerance: float) -> np.ndarray:
+    """The second statistics, those of the first in rows that are equal up to the tolerance."""
+    size = np.maximum(np.abs(first), np.abs(second)).max(1)
+    equal = np.abs(first - second).max(1) <= tolerance * size
+    return np.where(equal[:, None], first, second)
 
 
 def _bootstrap_differences(
@@ -168,4 +228,5 @@ def _comparison(
     a, b = float(score(first.sum(0))), float(score(second.sum(0)))
     low, high = percentile_ends(differences, level)
     interval = Interval(a - b, low, high, level, f"bootstrap|resamples:{len(differences)}", len(first))
-    return Comparison(a, b, interval, p_value, len(first), signed)
+    differing = int((first != second).any(1).sum())
+    return Comparison(a, b, interval, p_value, len(first), signed, differing)

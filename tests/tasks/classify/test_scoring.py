@@ -40,6 +40,8 @@ def test_scores_of_several_labels_by_hand() -> None:
 
 def test_a_metric_that_cannot_compare_is_named() -> None:
     with pytest.raises(ConfigError, match="not by 'log_loss'"):
-        measure_of("log_loss", ["a", "b"])
+        measure_of("log_loss", several=False)
     right, given = [("a",), ("b",), ("a",)], [("a",), ("a",), ("a",)]
-    assert measure_of("accuracy", ["a", "b"])(right, given) == pytest.approx(2 / 3)
+    accuracy = measure_of("accuracy", several=False)(right, given)
+    assert (accuracy, accuracy.signature) == (pytest.approx(2 / 3), "accuracy|n=3")
+    assert measure_of("accuracy", several=True)(right, given).signature == "subset-accuracy|n=3"

@@ -156,7 +156,7 @@ class ClassifyPredictor(Predictor):
         judged = self.judge(path, reading)
         names, several = judged.names, self.config.data.several_labels
         return Answers(
-            measure_of(metric or METRICS[0], names),
+            measure_of(metric or METRICS[0], several),
             [tuple(names[j] for j in ids) for ids in right_ids(judged.labels)],
             [tuple(names[j] for j in ids) for ids in predicted_ids(judged.log_probs, several)],
         )

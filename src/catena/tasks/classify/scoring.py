@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,12 +43,12 @@ def right_ids(labels: np.ndarray) -> list[tuple[int, ...]]:
     return [tuple(int(j) for j in np.flatnonzero(row)) for row in labels]
 
 
-def measure_of(metric: str, names: Sequence[str]) -> Measure:
+def measure_of(metric: str, several: bool) -> Measure:
     """A metric over tuples of class names, as a function of sums over examples."""
     known = {
-        "accuracy": metrics.SUBSET_ACCURACY,
-        "macro_f1": metrics.multilabel_f1_measure(names, "macro"),
-        "micro_f1": metrics.multilabel_f1_measure(names, "micro"),
+        "accuracy": metrics.SUBSET_ACCURACY if several else replace(metrics.SUBSET_ACCURACY, name="accuracy"),
+        "macro_f1": metrics.multilabel_f1_measure(average="macro"),
+        "micro_f1": metrics.multilabel_f1_measure(average="micro"),
     }
     if metric not in known:
         raise ConfigError(f"two classifiers can be compared by {', '.join(known)}, not by {metric!r}")
@@ -130,13 +129,15 @@ def report_lines(judged: Judged, scores: dict[str, float], several: bool) -> lis
         [[names[j] for j in ids] for ids in right],
         [[names[j] for j in ids] for ids in guess],
     )
+    found_labels = {label for side in as_names for some in side for label in some}
+    listed = [name for name in names if name in found_labels]  # so that the averages are those of the scores
     if several:
-        return [*lines, "", *metrics.multilabel_report(*as_names, labels=names).lines()]
+        return [*lines, "", *metrics.multilabel_report(*as_names, labels=listed).lines()]
     unseen = len(names) - judged.log_probs.shape[1]
     error = expected_calibration_error(judged.labels, np.pad(np.exp(judged.log_probs), ((0, 0), (0, unseen))))
     lines.append(f"calibration error {float(error):.4f}   {error.signature}")
     gold, found = [one for (one,) in as_names[0]], [one for (one,) in as_names[1]]
-    lines += ["", *metrics.label_report(gold, found, labels=names).lines()]
+    lines += ["", *metrics.label_report(gold, found, labels=listed).lines()]
     return [*lines, "", *_mistakes(confusion_table(gold, found, labels=names))]
 
 

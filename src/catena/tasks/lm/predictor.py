@@ -19,7 +19,7 @@ from catena.errors import CatenaError, DataError
 from catena.lm.base import LanguageModel
 from catena.lm.neural import NeuralLanguageModel
 from catena.lm.neural_masked import MaskedLanguageModel
-from catena.metrics.measure import Measure
+from catena.metrics.measure import LOG_PROB_TOLERANCE, Measure
 from catena.registry import did_you_mean
 from catena.tasks.application import AS_TRAINED, BEST, Answers, Asking, Predictor, Reading, Report
 from catena.tasks.lm.batches import as_stream
@@ -263,7 +263,7 @@ def measure_of(metric: str) -> Measure:
             return np.asarray(np.exp(mean))
         return mean if metric == "nats_per_token" else np.asarray(mean / math.log(2))
 
-    return Measure(metric, statistics, score)
+    return Measure(metric, statistics, score, tolerance=LOG_PROB_TOLERANCE)
 
 
 def predictor_of(checkpoint: Checkpoint, config: LmConfig, device: torch.device) -> LmPredictor:

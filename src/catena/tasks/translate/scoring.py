@@ -9,7 +9,7 @@ import numpy as np
 
 from catena.errors import MissingExtraError
 from catena.metrics.intervals import bootstrap_score_interval
-from catena.metrics.measure import Measure, signature
+from catena.metrics.measure import LOG_PROB_TOLERANCE, Measure, signature
 from catena.metrics.summary import SUMMARY_METRICS, summary_measure
 from catena.metrics.translation import translation_measure
 from catena.tasks.application import Report
@@ -55,7 +55,7 @@ def likelihood_measure(name: str) -> Measure:
         mean = np.asarray(sums[..., 0] / sums[..., 1])
         return np.asarray(np.exp(mean)) if name == "perplexity" else mean
 
-    return Measure(name, statistics, score)
+    return Measure(name, statistics, score, tolerance=LOG_PROB_TOLERANCE)
 
 
 def report_of(

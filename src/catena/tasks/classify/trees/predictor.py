@@ -193,7 +193,7 @@ class TreePredictor(Predictor):
         """The classes of the roots that have one."""
         roots = self.judge(path, reading).roots
         return Answers(
-            measure_of(metric or METRICS[0], roots.names),
+            measure_of(metric or METRICS[0], several=False),
             [(roots.names[j],) for j in roots.labels],
             [(roots.names[j],) for j in roots.log_probs.argmax(1)],
         )
