@@ -198,6 +198,22 @@ def test_a_checkpoint_of_the_same_model_is_loaded(tmp_path: Path) -> None:
     assert model["layer"].weight.tolist() == [[4.0] * 3] * 2  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_weights_that_are_not_finite_are_not_loaded(tmp_path: Path, value: float, dtype: torch.dtype) -> None:
+    model = nn.Linear(3, 2).to(dtype)
+    with torch.no_grad():
+        model.weight[1, 2] = value
+    checkpoint = write_checkpoint(tmp_path / "x", model.state_dict(), save_config)
+    with pytest.raises(CheckpointError, match=rf"model.safetensors must hold finite weights, got {value} in weight: "):
+        checkpoint.load_into(nn.Linear(3, 2).to(dtype))
+    if value == float("-inf"):  # the log of 0 in a counted model
+        assert checkpoint.weights()["weight"][1, 2] == value
+    else:
+        with pytest.raises(CheckpointError, match=f"got {value} in weight"):
+            checkpoint.weights()
+
+
 def test_a_model_without_training_state_says_so_when_it_is_resumed(tmp_path: Path) -> None:
     found = write_checkpoint(tmp_path / "a", {"w": torch.ones(1)}, save_config)
     with pytest.raises(CheckpointError, match="cannot be resumed, but a new run can start from it with --from"):

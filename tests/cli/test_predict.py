@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -221,3 +222,23 @@ def test_a_person_who_types_is_answered_line_by_line(
     capsys.readouterr()
     assert main(["predict", str(trained)]) == 0
     assert answered == [0, 1, 1], "each line is answered before the next is read"
+
+
+def test_weights_of_nan_are_rejected_by_every_command(catena: Catena, files: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    from catena.checkpoint import open_checkpoint, write_checkpoint
+
+    assert catena("train", files / "train.tsv", *TINY, "-q", "-o", "run").code == 0
+    old = open_checkpoint(tmp_path / "run").folder
+    weights = {name: tensor * float("nan") for name, tensor in load_file(old / "model.safetensors").items()}
+
+    def copy_the_rest(folder: Path) -> None:
+        shutil.copytree(old, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("manifest.json"))
+
+    write_checkpoint(tmp_path / "nan", weights, copy_the_rest)
+    for words in (["predict", "nan", files / "texts.txt"], ["evaluate", "nan", files / "dev.tsv"], ["inspect", "nan"],
+                  ["compare", "run", "nan", files / "dev.tsv"], ["average", "nan", "run", "-o", "mean"]):  # fmt: skip
+        said = catena(*words)
+        assert said.code == 1, words
+        assert "nan/model.safetensors must hold finite weights, got nan in " in said.sentence

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,11 +42,13 @@ class Checkpoint:
         return str(self.manifest["model"]["fingerprint"])
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """The weights by parameter name, on the CPU."""
+        """The weights by parameter name, on the CPU. Those of counted models may be -inf, the log of 0."""
         return _copied(self._weights_on_disk())
 
-    def _weights_on_disk(self) -> dict[str, torch.Tensor]:
+    def _weights_on_disk(self, least: float = -math.inf) -> dict[str, torch.Tensor]:
         tensors = _read_tensors(self.folder / WEIGHTS)
+        for name, tensor in tensors.items():
+            _check_finite(self.folder / WEIGHTS, name, tensor, least)
         for name, same_as in self.manifest["model"]["shared"].items():
             tensors[name] = tensors[same_as]
         return tensors
@@ -71,7 +75,7 @@ class Checkpoint:
                 f"the checkpoint {self.folder} comes from another model: {'; '.join(differences[:3])}{more}. "
                 f"Build the model from the {CONFIG} in that folder, or choose another checkpoint"
             )
-        model.load_state_dict(self._weights_on_disk())
+        model.load_state_dict(self._weights_on_disk(least=-sys.float_info.max))
 
     def differences(self, model: torch.nn.Module) -> list[str]:
         """Where the shapes of a model differ from those of the checkpoint, in words."""
@@ -240,6 +244,19 @@ def _write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
 
     save_file(dict(tensors), path)
     shutil.copymode(path.parent / STATE, path)  # safetensors lets nobody but the owner read
+
+
+def _check_finite(path: Path, name: str, tensor: torch.Tensor, least: float) -> None:
+    """Raise CheckpointError if a tensor has nan, infinity or a value below ``least``."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return
+    low, high = tensor.min().item(), tensor.max().item()  # nan if there is one
+    if not (low >= least and high < math.inf):
+        wrong = low if math.isnan(low) or not low >= least else high
+        raise CheckpointError(
+            f"{path} must hold finite weights, got {wrong} in {name}: its training has diverged. Train again with a "
+            f"lower --learning-rate, or choose another checkpoint of the run."
+        )
 
 
 def _read_tensors(path: Path) -> dict[str, torch.Tensor]:

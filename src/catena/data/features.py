@@ -192,11 +192,19 @@ class HashedFeatures(FeatureSpace):
         return [crc32(key.encode("utf-8", "surrogatepass")) % buckets for key in keys]
 
 
-def build_features(settings: FeatureSettings, token_lists: Iterable[Sequence[str]]) -> FeatureSpace:
-    """Count the features of training texts, unless they are hashed: then the texts are not read."""
+def build_features(
+    settings: FeatureSettings, token_lists: Iterable[Sequence[str]], max_size: int | None = None
+) -> FeatureSpace:
+    """Count the features of training texts, unless they are hashed: then the texts are not read.
+
+    Args:
+        settings: which features there are, and how often one must occur.
+        token_lists: the texts as tokens.
+        max_size: keep at most this many features, the most frequent; all if None.
+    """
     if settings.buckets is not None:
         return HashedFeatures(settings)
-    limits = VocabularySettings(min_count=settings.min_count)
+    limits = VocabularySettings(min_count=settings.min_count, max_size=max_size)
     return ListedFeatures(settings, Vocabulary.count((keys(tokens, settings) for tokens in token_lists), limits))
 
 

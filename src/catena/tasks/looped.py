@@ -25,6 +25,7 @@ from catena.randomness import Randomness
 from catena.seq2seq.base import EncoderDecoder
 from catena.tasks.application import NO_LIMITS, Application, Trained
 from catena.tasks.machine import choose_device, set_threads
+from catena.tasks.overlap import overlap_warnings
 from catena.tasks.pretrained import Pretrained, open_pretrained
 from catena.tasks.resuming import load_config
 from catena.training.judging import finite
@@ -149,6 +150,9 @@ class LoopedApplication(Application, Generic[C, D]):
         tally = self.dropped(data)
         if tally is not None and tally.dropped:
             tally.write(folder / DROPPED)
+        for warning in overlap_warnings(own.data.files(), own.data.encoding):
+            reporter.note(warning)
+            run.log(warning)
         if task is None:
             return self.fit(own, data, run, randomness, reporter)
         saved = old is not None or start is not None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.data.reading import Tally
-from catena.errors import DataError
+from catena.errors import ConfigError, DataError
 from catena.randomness import Randomness
 from catena.tasks.classify.dataset import fold_of, from_lists, prepare, read_labelled, split
 from catena.tasks.classify.settings import ClassifyData
@@ -195,3 +196,40 @@ def test_labels_that_may_be_joined_are_told_of() -> None:
     for second, told in (["x|y"], True), (["x", "y"], False):
         lines = prepare(config, GENERATOR, {"train": from_lists(["a", "b", "c"], [["x"], second, ["z"]], "here")}).lines
         assert any("--label-separator" in line for line in lines) == told
+
+
+# --- rare features ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["loglinear", "perceptron", "mlp"])
+def test_min_count_and_max_size_choose_the_features_of_models_on_features(kind: str) -> None:
+    texts = ["a b a", "a c", "b a", "d"]
+    sources = {"train": list(from_lists(texts, [["x"], ["y"]] * 2, "X")), "dev": list(from_lists(["a"], [["x"]], "D"))}
+    counts = Counter(gram for text in texts for gram in (*text.split(), *map(" ".join, pairwise(text.split()))))
+
+    def features(vocabulary: dict[str, int] | None = None, **own: int) -> set[str]:
+        model = {"kind": kind, "features": {"ngrams": 2, **own}}
+        values = {"model": model, "vocabulary": vocabulary or {}, "tokenizer": {"kind": "whitespace"}}
+        encoding = prepare(config_of(values), Randomness(0), sources).encoding
+        return {encoding.name(i) for i in range(encoding.size)}
+
+    assert features() == set(counts)
+    assert features({"min_count": 2}) == {gram for gram, n in counts.items() if n >= 2}
+    assert features(min_count=2) == features({"min_count": 2})
+    assert features({"min_count": 3}, min_count=2) == {gram for gram, n in counts.items() if n >= 3}
+    assert features({"max_size": 1}) == {"a"}
+
+
+@pytest.mark.parametrize("kind", ["loglinear", "cnn"])
+def test_min_count_that_leaves_nothing_is_rejected(kind: str) -> None:
+    config = config_of({"model": {"kind": kind}, "vocabulary": {"min_count": 1000}})
+    with pytest.raises(DataError, match=r"got 1000\. Lower --min-count\.$"):
+        prepare(config, Randomness(0), {"train": from_lists(["a b", "b c"], [["x"], ["y"]], "X")})
+
+
+def test_min_count_of_hashed_features_is_rejected() -> None:
+    values = {"model": {"kind": "loglinear", "features": {"buckets": 64}}, "vocabulary": {"min_count": 2}}
+    with pytest.raises(
+        ConfigError, match=r"vocabulary.min_count must be left out where features are hashed .* got 2\."
+    ):
+        config_of(values)

@@ -18,6 +18,7 @@ from catena.data.features import Features, FeatureSpace, build_features, load_fe
 from catena.data.settings import VocabularySettings
 from catena.data.tokenise import Tokeniser, load_tokeniser
 from catena.data.vocabulary import PAD, UNK, Vocabulary
+from catena.errors import DataError
 from catena.tasks.classify.batch import BagBatch, TextBatch, TokenBatch
 from catena.tasks.classify.settings import BAG_KINDS, ClassifyConfig
 from catena.tasks.kept import TOKENISER, VOCABULARY
@@ -164,14 +165,25 @@ def learn_encoding(
 ) -> Encoding:
     """Choose the vocabulary or the features by what stands in the training examples alone."""
     if config.model.kind in BAG_KINDS:
-        settings = config.model.features  # type: ignore[union-attr]
-        space = build_features(settings, ([tokens[n] for n in corpus[int(i)]] for i in train))
+        settings, limits = config.model.features, config.vocabulary  # type: ignore[union-attr]
+        settings = settings.model_copy(update={"min_count": max(settings.min_count, limits.min_count)})
+        space = build_features(settings, ([tokens[n] for n in corpus[int(i)]] for i in train), limits.max_size)
+        _check_size(len(space), "feature", settings.min_count)
         return BagEncoding(tokeniser, space, config.data.max_length)
     counts = corpus.counts(train, len(tokens))
     counted = {token: int(n) for token, n in zip(tokens, counts, strict=True) if n}
     limits = config.vocabulary if not tokeniser.symbols else VocabularySettings()
     vocabulary = Vocabulary.from_counts(counted, limits, symbols=tokeniser.symbols)
+    _check_size(len(vocabulary) - len(vocabulary.specials), "token", limits.min_count)
     return TokenEncoding(tokeniser, vocabulary, config.data.max_length)
+
+
+def _check_size(n: int, what: str, min_count: int) -> None:
+    if n == 0 and min_count > 1:
+        raise DataError(
+            f"min_count must be at most the count of the most frequent {what} of the training texts, got {min_count}. "
+            f"Lower --min-count."
+        )
 
 
 def load_encoding(config: ClassifyConfig, folder: Path) -> Encoding:

@@ -274,6 +274,7 @@ class ClassifyConfig(Config):
     data: ClassifyData = ClassifyData()
     tokenizer: TokeniserSettings = WordTokens(lowercase=True)
     vocabulary: VocabularySettings = VocabularySettings()
+    """Which tokens get an id of their own, or for models on features which features are kept."""
     model: ModelSettings = CnnModel()
     bagging: BaggingSettings = BaggingSettings()
     loss: LossSettings = LossSettings()
@@ -333,6 +334,13 @@ class ClassifyConfig(Config):
 
     def _model_problems(self) -> Iterator[str]:
         model = self.model
+        if self.model.kind in BAG_KINDS and self.model.features.buckets:  # type: ignore[union-attr]
+            for name, default in (("min_count", 1), ("max_size", None)):
+                if (value := getattr(self.vocabulary, name)) != default:
+                    yield (
+                        f"vocabulary.{name} must be left out where features are hashed (model.features.buckets), got "
+                        f"{value}. Leave out one of them."
+                    )
         if isinstance(model, TransformerModel) and model.encoder.positions == "learned":
             most = model.encoder.max_length
             if self.data.max_length > most:

@@ -1,0 +1,85 @@
+"""Warnings about dev and test files that hold what a model is trained on.
+
+Files are compared by their records: blocks between blank lines, as in CoNLL files, or lines. Memory grows with the dev
+and test files only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+
+from catena.data.files import open_text
+from catena.errors import CatenaError
+
+MIN_CHARACTERS = 20
+"""Shorter records, such as "yes" in a dialogue, are left out unless most records of a file are short."""
+MIN_FRACTION = 0.2
+"""The fraction of a file's records from which on a warning is given."""
+LONGEST_BLOCK = 100
+"""Blocks with more lines on average are taken for lines with a few blank ones among them."""
+
+
+def overlap_warnings(files: Mapping[str, Path], encoding: str | None = None) -> list[str]:
+    """Return a warning for each dev and test file of which many records occur in the training files.
+
+    Args:
+        files: the data files by what they are for: names begin with train, dev or test.
+        encoding: of the files if it is not UTF-8.
+    """
+    train = [path for name, path in files.items() if name.startswith("train") and "target" not in name]
+    found = []
+    for name, path in files.items():
+        if name.startswith(("dev", "test")) and "target" not in name:
+            try:
+                line = _warning(name.partition("-")[0], path, train, encoding)
+            except (CatenaError, OSError):
+                continue  # a binary format; reading it says what is wrong if it is not
+            found += [line] if line else []
+    return found
+
+
+def _warning(part: str, path: Path, train: list[Path], encoding: str | None) -> str | None:
+    cure = f"Scores on {part} do not show how well the model does on new data: give another file with --{part}."
+    if any(path.resolve() == other.resolve() for other in train):
+        return f"warning: {part} is a training file ({path}). {cure}"
+    blocks = _has_blocks(path, encoding)
+    records = dict.fromkeys(map(hash, _long_enough(path, encoding, blocks)), False)
+    for other in train:
+        for record in map(hash, _records(other, encoding, blocks)):
+            if record in records:
+                records[record] = True
+    n, shared = len(records), sum(records.values())
+    if not n or shared < MIN_FRACTION * n:
+        return None
+    return f"warning: {shared:,} of the {n:,} different records of {part} ({path}) are in the training data too. {cure}"
+
+
+def _has_blocks(path: Path, encoding: str | None) -> bool:
+    """Whether blank lines separate records of several lines."""
+    lines = blocks = 0
+    for lines_of_block in _blocks(path, encoding):
+        lines += len(lines_of_block)
+        blocks += 1
+    return blocks > 1 and lines / blocks <= LONGEST_BLOCK
+
+
+def _long_enough(path: Path, encoding: str | None, blocks: bool) -> list[str]:
+    """The different records of a file, without short ones unless most are short."""
+    records = list(dict.fromkeys(_records(path, encoding, blocks)))
+    long = [record for record in records if len(record) >= MIN_CHARACTERS]
+    return long if 2 * len(long) >= len(records) else records
+
+
+def _records(path: Path, encoding: str | None, blocks: bool) -> Iterator[str]:
+    for lines in _blocks(path, encoding):
+        yield from ("\n".join(lines),) if blocks else lines
+
+
+def _blocks(path: Path, encoding: str | None) -> Iterator[list[str]]:
+    with open_text(path, encoding) as numbered:
+        lines = (line.strip() for _, line in numbered)
+        for filled, block in groupby(lines, key=bool):
+            if filled:
+                yield list(block)
