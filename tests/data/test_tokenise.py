@@ -415,3 +415,12 @@ def test_movie_reviews_are_cut_without_loss(real_data: Path) -> None:
     assert flat.count("n't") > 900
     assert not any(token.endswith(("n't", "'re", "'ll")) and len(token) > 3 for token in flat)
     assert all(unicodedata.category(c)[0] != "Z" for c in set("".join(flat)))
+
+
+def test_names_of_specials_stay_whole() -> None:
+    for options in (WordTokens(), WordTokens(lowercase=True, hyphens="split"), WhitespaceTokens()):
+        tokens = build_tokeniser(options).tokens("the <unk> sat on a <pad> </s>")
+        assert tokens == ["the", "<unk>", "sat", "on", "a", "<pad>", "</s>"]
+    words = build_tokeniser(WordTokens())
+    assert words.tokens("(<unk>), <unk>'s <unk>-like") == ["(", "<unk>", ")", ",", "<unk>", "'s", "<unk>", "-", "like"]
+    assert words.tokens("<unknown> < unk >") == ["<", "unknown", ">", "<", "unk", ">"]

@@ -62,6 +62,14 @@ def test_text_never_reaches_a_special_by_its_spelling() -> None:
         vocabulary.special("<mask>")
 
 
+def test_names_of_specials_in_a_text_are_counted_and_reported() -> None:
+    vocabulary = Vocabulary.count([["a", "<unk>", "<s>"], ["<unk>", "b"]], specials=["<s>"])
+    assert vocabulary.special_counts == {"<unk>": 2, "<s>": 1}
+    assert vocabulary.notes() == ["the text holds <unk> 2 times, <s> 1 times: read as the unknown symbol <unk>"]
+    assert vocabulary.counts[UNK] == 3
+    assert Vocabulary.count([["a"]]).notes() == []
+
+
 def test_symbols_of_a_closed_tokeniser_are_kept_in_any_case() -> None:
     tokeniser = build_tokeniser(ByteTokens())
     settings = VocabularySettings(min_count=5, max_size=3)

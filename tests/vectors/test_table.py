@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from catena.vectors import neighbours
 from catena.vectors.settings import SkipGramModel, SubwordSettings, VectorSettings, VectorTraining, WordSettings
 from catena.vectors.table import Subwords, Vectors
 from catena.vectors.train import train_vectors
+from catena.vectors.words import Words
 from tests.oracle import word2vec as oracle
 
 WORDS = ["the", "cat", "dog", "日本", "naïve", "x-y", "7", "🙂", "zwölf", "end"]
@@ -229,3 +232,33 @@ def test_a_method_that_is_not_known_is_refused() -> None:
     with pytest.raises(DataError, match="by the methods 'add' and 'multiply', and 'multply' is none of them"):
         some_vectors().analogy("cat", "dog", "the", method="multply")
     assert some_vectors().most_similar_of_all([]) == []
+
+
+def test_a_missing_word_is_a_key_error_whose_hint_is_searched_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    from catena.vectors import words as module
+
+    searched: list[str] = []
+
+    def search(name: str, known: Iterable[str]) -> str:
+        searched.append(name)
+        return "did you mean 'cat'?"
+
+    monkeypatch.setattr(module, "did_you_mean", search)
+    vectors = Vectors.of(["cat", "dog"], np.eye(2))
+    for word in ("cta", "bird"):
+        with pytest.raises(KeyError) as caught:
+            vectors[word]
+        assert caught.value.word == word  # type: ignore[attr-defined]
+        assert vectors.get(word) is None
+        assert vectors.get(word, vectors["dog"]) is not None
+    assert searched == []
+    assert str(caught.value) == str(caught.value) == "there is no vector for 'bird': did you mean 'cat'?"
+    assert searched == ["bird"]
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert np.array_equal(vectors.get("dog"), [0, 1])
+
+
+def test_get_returns_the_vector_of_character_ngrams_too() -> None:
+    settings = SubwordSettings(shortest=3, longest=3, buckets=8)
+    vectors = Vectors(Words.of(["cat"]), np.ones((1, 2), np.float32), Subwords(settings, np.ones((8, 2), np.float32)))
+    assert np.array_equal(vectors.get("cats"), vectors["cats"])

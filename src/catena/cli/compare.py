@@ -8,13 +8,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from catena.cli.flags import Machine, arg, at_least, parse_flags
 from catena.cli.reading import AnswerFlags, check_target
 from catena.errors import DataError
+
+if TYPE_CHECKING:
+    from catena.tasks.application import Answers
 
 SEEDS = "this test does not see the spread between seeds: train both with --seeds and compare their means for that"
 
@@ -72,8 +75,22 @@ def run(argv: Sequence[str]) -> int:
         sys.stdout.write(json.dumps(dataclasses.asdict(found)) + "\n")
         return 0
     named = f"{flags.second} in {flags.quantization}" if flags.quantization else str(flags.second)
-    sys.stdout.write(f"{found.sentence(str(flags.first), named)}\n{SEEDS}\n{found.signature}\n")
+    lines = [found.sentence(str(flags.first), named), SEEDS, found.signature, *_unknown_warning(one, two)]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 0
+
+
+def _unknown_warning(one: Answers, two: Answers) -> list[str]:
+    """A line about tokens that the models do not know, whose likelihood is that of one symbol."""
+    first, second = (f"{100 * answers.unknown:.2f} %" for answers in (one, two))
+    if first != second:
+        return [
+            f"warning: {first} of the tokens are unknown to the first and {second} to the second model. Unknown words "
+            f"are scored as one symbol, so the model with more of them looks better."
+        ]
+    if one.unknown:
+        return [f"note: {first} of the tokens are unknown to both models and scored as one symbol."]
+    return []
 
 
 def _unlike(flags: CompareFlags, one: Mapping[str, object], two: Mapping[str, object]) -> str:

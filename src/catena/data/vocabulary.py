@@ -23,6 +23,9 @@ PAD = 0
 UNK = 1
 PAD_SYMBOL = "<pad>"
 UNK_SYMBOL = "<unk>"
+SPECIAL_NAMES = (PAD_SYMBOL, UNK_SYMBOL, "<s>", "</s>", "<mask>")
+"""Names of specials that texts may hold, as corpora do that were cut to a vocabulary; tokenisers of words keep them
+whole."""
 FORMAT = 1
 
 
@@ -73,6 +76,8 @@ class Vocabulary:
             )
         numbers = counts if counts is not None else [0] * len(symbols)
         self.counts: list[int] = [0, unknown_count, *([0] * len(specials)), *numbers]
+        self.special_counts: dict[str, int] = {}
+        """How often the text that was counted has the name of a special as a token, which is read as unknown."""
 
     @classmethod
     def count(
@@ -113,7 +118,16 @@ class Vocabulary:
             others = others[: max(0, settings.max_size - len(always))]
         kept = sorted([*always.items(), *others], key=_by_count)
         unknown = sum(counts.values()) - sum(n for _, n in kept)
-        return cls([symbol for symbol, _ in kept], [n for _, n in kept], specials, unknown)
+        made = cls([symbol for symbol, _ in kept], [n for _, n in kept], specials, unknown)
+        made.special_counts = {name: counts[name] for name in made.specials if counts.get(name)}
+        return made
+
+    def notes(self) -> list[str]:
+        """Lines about the text that the vocabulary was counted on: names of specials in it."""
+        if not self.special_counts:
+            return []
+        found = ", ".join(f"{name} {count:,} times" for name, count in self.special_counts.items())
+        return [f"the text holds {found}: read as the unknown symbol {UNK_SYMBOL}"]
 
     def __len__(self) -> int:
         return len(self._names)

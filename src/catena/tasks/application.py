@@ -53,6 +53,8 @@ class Answers:
     given: list[Any]
     asked_by: Mapping[str, object] = field(default_factory=dict)
     """The settings of the model that decide what is asked, where a file does not: two models must have the same."""
+    unknown: float = 0.0
+    """Of likelihoods: the fraction of the tokens that are unknown to the model and scored as one symbol."""
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,13 @@ class Vectors:
             self.words.number(word)  # says what is near
         return self._unknown(word)
 
+    def get(self, word: str, default: np.ndarray | None = None) -> Float32[np.ndarray, " d"] | np.ndarray | None:
+        """Return the vector of a word as by ``vectors[word]``, or ``default`` if it has none."""
+        try:
+            return self[word]
+        except UnknownNameError:
+            return default
+
     def _unknown(self, word: str) -> Float32[np.ndarray, " d"]:
         assert self.subwords is not None
         _, parts = word_parts(Words.of([word]), self.subwords.settings, 0)

@@ -18,6 +18,28 @@ from catena.kernels.word2vec_words import looked_up, taken
 from catena.registry import did_you_mean
 
 
+class UnknownWordError(UnknownNameError):
+    """A word that has no vector.
+
+    The nearest words are searched when the message is read: a search takes some 40 ms, and programs that try every
+    word of a text never read it.
+    """
+
+    def __init__(self, word: str, words: Words) -> None:
+        super().__init__(word)
+        self.word, self._words = word, words
+
+    @cached_property
+    def _message(self) -> str:
+        return f"there is no vector for {self.word!r}: {self._words.nearest_hint(self.word)}"
+
+    def __str__(self) -> str:
+        return self._message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return UnknownNameError, (str(self),)  # without the words
+
+
 @dataclass(frozen=True, eq=False)
 class Words:
     """A list of different words.
@@ -81,13 +103,14 @@ class Words:
         return found
 
     def number(self, word: str) -> int:
-        """The number of a word that is here, or an error with the nearest ones."""
+        """Return the number of a word that is here. Raise UnknownWordError, a KeyError, for another one."""
         at = int(self.find([word])[0])
         if at < 0:
-            raise UnknownNameError(f"there is no vector for {word!r}: {self._hint(word)}")
+            raise UnknownWordError(word, self)
         return at
 
-    def _hint(self, word: str) -> str:
+    def nearest_hint(self, word: str) -> str:
+        """Return the end of an error: the words that are spelled most like a word, of the 20,000 first ones."""
         for other in (word.lower(), word.capitalize(), word.upper()):
             if other != word and other in self:
                 return f"did you mean {other!r}?"

@@ -1,10 +1,10 @@
 """Words, numbers and punctuation, by rules.
 
 The cuts follow the Penn Treebank where it has a custom (do n't, it 's, 50 %, $ 5), and keep whole what loses
-its sense in pieces: URLs, e-mail addresses, @names, #tags, emoji, 3.14, 1,000, 12:30, U.S. and, if asked to,
-11-year-old. Scripts without blanks are cut safely but not into words: Han characters one by one, runs of kana
-together. No character but blanks is lost, so the tokens of a text, written one after the other, are the text
-without its blanks.
+its sense in pieces: URLs, e-mail addresses, @names, #tags, emoji, 3.14, 1,000, 12:30, U.S., names of specials such as
+<unk> and, by an option, 11-year-old. Scripts without blanks are cut safely but not into words: Han characters one by
+one, runs of kana together. No character but blanks is lost, so the tokens of a text, written one after the other, are
+the text without its blanks.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import regex
 from catena.data.settings import WordTokens
 from catena.data.tokenisers.base import Tokeniser
 from catena.data.tokenisers.rules import cached, text_rule, word_rule
+from catena.data.vocabulary import SPECIAL_NAMES
 
 CLITIC = r"['’](?:s|re|ve|ll|d|m)"
 CONTRACTED = regex.compile(rf"(?i)([\w'’‐‑-]+?)((?:n['’]t)?(?:{CLITIC})*)")
@@ -28,7 +29,8 @@ _IN_PARENTHESES = rf"\({_URL_CHARACTER}*+\)"
 
 # The bounds on the parts of an address keep time and memory linear on long lines without blanks.
 _PATTERN = r"""
-  (?: (?i:https?|ftp):// | (?i:www)\. )
+  SPECIAL
+| (?: (?i:https?|ftp):// | (?i:www)\. )
   (?: URL_CHARACTER | IN_PARENTHESES ){0,2000} (?: URL_END | IN_PARENTHESES )
 | [\w.+%-]{1,64} @ (?: [\w-]{1,63} \. ){1,8} \p{L}{2,63}
 | (?<!\w) [@\#] \p{L} \w*
@@ -54,6 +56,7 @@ def word_pattern(hyphens: str) -> regex.Pattern[str]:
     """What one token looks like; the alternatives are tried in order, and the last takes any grapheme."""
     text = _PATTERN
     parts = {"URL_CHARACTER": _URL_CHARACTER, "IN_PARENTHESES": _IN_PARENTHESES, "URL_END": _URL_END}
+    parts["SPECIAL"] = f"(?: {' | '.join(map(regex.escape, SPECIAL_NAMES))} )"
     for name, part in {**parts, "SIGN": _SIGN, "JOINT": _JOINT[hyphens], "WORD": _WORD}.items():
         text = text.replace(name, part)
     return regex.compile(text, regex.VERBOSE | regex.V1)

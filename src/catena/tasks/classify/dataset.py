@@ -237,6 +237,7 @@ def prepare(
     samples = [(int(i), tokeniser.join([found.tokens[n] for n in found.corpus[int(i)]])) for i in shown]
     texts = encoding.encode_corpus(found.corpus, found.tokens)
     lines += [tally.counts(len(found.labels)).sentence(), *_describe(names, labels, texts, train, dev, test)]
+    lines += encoding.notes()
     held = (found.labels[i] for i in (*dev, *test))
     lines += describe_unseen(held, names, "dev and test", SETS if several else TEXTS)
     if several and max(map(len, found.labels)) < 2:

@@ -71,6 +71,10 @@ class Encoding(ABC):
     def save(self, folder: Path) -> None:
         """Write it into a model folder."""
 
+    def notes(self) -> list[str]:
+        """Lines about the training texts, for the start of the report."""
+        return []
+
 
 class TokenEncoding(Encoding):
     """Token ids, in order."""
@@ -90,6 +94,9 @@ class TokenEncoding(Encoding):
 
     def encode_corpus(self, corpus: Corpus, tokens: Sequence[str]) -> EncodedTexts:
         return EncodedTokens(corpus.renumbered(np.array(self.vocabulary.ids(tokens), np.int32)))
+
+    def notes(self) -> list[str]:
+        return self.vocabulary.notes()
 
     def save(self, folder: Path) -> None:
         self.tokeniser.save(folder / TOKENISER)

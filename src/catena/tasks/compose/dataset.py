@@ -91,6 +91,7 @@ def prepare(config: ComposeConfig, encoding: ComposeEncoding | None = None) -> D
     encoding = encoding or _learnt(config, tokeniser, parts["train"])
     dataset = Dataset(encoding, _counts(encoding, parts["train"]), parts, tally)
     dataset.lines = [counts.sentence(), *(_line(name, parts[name]) for name in PARTS if parts[name])]
+    dataset.lines += encoding.vocabulary.notes()
     if _are_unparted(parts["train"]):
         dataset.lines.append(
             f"every text has one item, such as {shorten(parts['train'][0].items[0], 60)}: if these are several, give "

@@ -171,6 +171,7 @@ def new_dual(config: ConverseConfig, data: Dataset, device: torch.device, random
         tokeniser = learn_tokeniser(config, data)
         vocabulary = learn_vocabulary(config, tokeniser, texts_of(data.train), (TURN,), settings.embedding.vectors)
         encoding = DualEncoding(tokeniser, vocabulary, config.data.max_length)
+        data.lines += vocabulary.notes()
     symbols = encoding.vocabulary.symbols
     matrix, known = word_vectors(settings.embedding, encoding.vocabulary, read=True)
     if known is not None:

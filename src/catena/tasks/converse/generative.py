@@ -153,6 +153,7 @@ def new_generative(config: ConverseConfig, data: Dataset, device: torch.device, 
     author = build_author(config, encoding, counts.tolist(), fresh=True)
     author.network.to(device)
     data.lines.append(f"{len(encoding.vocabulary):,} symbols; n-grams of {len(texts):,} turns for comparison")
+    data.lines += encoding.vocabulary.notes()
     return WritingTask(config, data, Scribe(author, encoding, ngram, device, _at_once(config)), device, randomness)
 
 

@@ -246,6 +246,7 @@ def _learn_vocabulary(config: LmConfig, tokeniser: Tokeniser, found: _Gathered, 
 def describe(parts: Mapping[str, Part], encoding: LmEncoding) -> list[str]:
     """Lines about the data for the start of the report."""
     lines = [f"vocabulary: {len(encoding.vocabulary):,} symbols, {END_SYMBOL} and other specials among them"]
+    lines += encoding.vocabulary.notes()
     for name in ("train", "dev", "test"):
         part = parts.get(name)
         if part is not None and part.tokens:

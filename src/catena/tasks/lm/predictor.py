@@ -27,7 +27,14 @@ from catena.tasks.lm.dataset import Part, encode_lines, read_lines
 from catena.tasks.lm.encoding import LmEncoding, load_encoding
 from catena.tasks.lm.model import build_network
 from catena.tasks.lm.ngram import export_to, load_ngram
-from catena.tasks.lm.scoring import carried_log_probs, judge, line_log_probs, signatures, window_log_probs
+from catena.tasks.lm.scoring import (
+    carried_log_probs,
+    judge,
+    line_log_probs,
+    signatures,
+    unknown_warning,
+    window_log_probs,
+)
 from catena.tasks.lm.settings import METRICS, LmConfig
 from catena.tasks.written import valid_json
 
@@ -193,6 +200,7 @@ class LmPredictor(Predictor):
             f"{part.tokens:,} tokens in {len(part):,} lines, ends counted; {part.characters:,} characters, "
             f"{part.bytes:,} bytes; {part.unknown:,} unknown, of which {part.outside:,} are not in the vocabulary",
             *(f"{name} {value:.4f}   {named[name]}" for name, value in scores.items()),
+            *unknown_warning(part),
         ]
         return Report(scores, named, tuple(lines))
 
@@ -213,9 +221,9 @@ class LmPredictor(Predictor):
             "bits_per_byte": [len(text.encode("utf-8", "surrogatepass")) + 1 for text in texts],
         }.get(metric, part.corpus.lengths.tolist())
         right = list(zip(texts, sizes, strict=True))
-        return Answers(
-            measure_of(metric), right, judged.by_line().tolist(), {"tokenizer.kind": self.config.tokenizer.kind}
-        )
+        asked_by = {"tokenizer.kind": self.config.tokenizer.kind}
+        unknown = part.unknown / part.tokens
+        return Answers(measure_of(metric), right, judged.by_line().tolist(), asked_by, unknown)
 
     def export(self, to: str, folder: Path, quantization: str | None = None) -> None:
         export_to(to, self.stepper, folder, quantization)

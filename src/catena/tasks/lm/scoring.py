@@ -76,6 +76,17 @@ def signatures(config: LmConfig, part: Part) -> dict[str, str]:
     return {name: signature(name, sizes.get(name, part.tokens), how) for name in names}
 
 
+def unknown_warning(part: Part) -> list[str]:
+    """A line about unknown tokens, which make every score of likelihood look better; empty if there are none."""
+    if not part.unknown:
+        return []
+    percent = 100 * part.unknown / part.tokens
+    return [
+        f"warning: {percent:.2f} % of the tokens are unknown and scored as one symbol. Compare perplexity and bits "
+        f"only with models that have the same tokens and vocabulary."
+    ]
+
+
 def reads_streams(config: LmConfig) -> bool:
     """Whether lines are read one after another, with what stands before them as context."""
     return config.is_neural and config.order != "sentences"

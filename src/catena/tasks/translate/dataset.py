@@ -338,6 +338,7 @@ def _describe(pairs: Pairs, rows: dict[str, np.ndarray]) -> list[str]:
     lines = [f"vocabulary: {sizes[0]:,} tokens for " + ("both sides" if encoding.joint else "sources")]
     if not encoding.joint:
         lines[0] += f", {sizes[1]:,} for targets"
+    lines += dict.fromkeys(note for side in (encoding.source, encoding.target) for note in side.vocabulary.notes())
     lengths = pairs.lengths
     for name, part in rows.items():
         if len(part):

@@ -1,0 +1,64 @@
+"""Literal <unk> in texts, and warnings about scores that unknown words make look better."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from catena.cli.main import main
+from catena.tasks.load import load
+
+TEXT = "the <unk> sat , on the <unk> mat .\na dog , ran to the <unk> .\nthe cat , sat .\n" * 12
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unknown")
+    (folder / "x.txt").write_text(TEXT, encoding="utf-8")
+    for kind in ("words", "whitespace"):
+        train(folder / "x.txt", folder / kind, "--tokenizer", kind)
+    train(folder / "x.txt", folder / "rare", "--tokenizer", "words", "--min-count", "13")
+    train(folder / "x.txt", folder / "letters", "--tokenizer", "characters")
+    return folder
+
+
+def train(text: Path, folder: Path, *words: str) -> None:
+    assert main(["train", "lm", str(text), "--model", "ngram", *words, "-q", "-o", str(folder)]) == 0
+
+
+def test_words_and_whitespace_agree_on_a_tokenized_text(runs: Path) -> None:
+    one, two = (load(runs / kind).evaluate(runs / "x.txt") for kind in ("words", "whitespace"))
+    assert one.scores == pytest.approx(two.scores)
+    tokens = Counter(token for line in TEXT.splitlines() for token in (*line.split(), "</s>"))
+    assert one.scores["unknown_share"] == pytest.approx(tokens["<unk>"] / tokens.total())
+
+
+def test_train_reports_the_literal_once(runs: Path) -> None:
+    lines = (runs / "words" / "log.txt").read_text(encoding="utf-8").splitlines()
+    told = [line for line in lines if "the text holds <unk>" in line]
+    assert len(told) == 1
+    assert told[0].endswith("read as the unknown symbol <unk>")
+    assert "the text holds" not in (runs / "letters" / "log.txt").read_text(encoding="utf-8")
+
+
+def test_evaluate_warns_of_unknown_tokens(runs: Path) -> None:
+    report = load(runs / "words").evaluate(runs / "x.txt")
+    share = 100 * report.scores["unknown_share"]
+    assert report.lines[-1].startswith(f"warning: {share:.2f} % of the tokens are unknown and scored as one symbol.")
+    assert "warning" not in "".join(load(runs / "letters").evaluate(runs / "x.txt").lines)
+
+
+def test_compare_warns_where_the_models_know_different_words(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(first: str, second: str) -> str:
+        capsys.readouterr()
+        words = ["compare", runs / first, runs / second, runs / "x.txt", "--metric", "bits_per_character"]
+        assert main([str(word) for word in (*words, "--samples", "50")]) == 0
+        return capsys.readouterr().out.splitlines()[-1]
+
+    assert said("words", "rare").startswith("warning: ")
+    assert " to the second model. Unknown words are scored as one symbol" in said("words", "rare")
+    assert said("words", "whitespace").startswith("note: ")
+    assert said("words", "letters").startswith("warning: ")
+    assert said("letters", "letters").startswith("bits_per_character|")
