@@ -92,7 +92,7 @@ def test_it_works_in_scikit_learn() -> None:
     assert base.is_classifier(model)
     pipeline = Pipeline([("lower", FunctionTransformer(_lower)), ("model", small())])
     assert pipeline.fit(X, Y).score(X, Y) > 0.5
-    poor, good = {"model.features.min_count": 40}, {"model.features.ngrams": 1}
+    poor, good = {"model.features.min_count": 12}, {"model.features.ngrams": 1}
     search = GridSearchCV(small(), {"settings": [poor, good]}, cv=2).fit(X, Y)
     assert search.best_params_ == {"settings": good}
     assert search.predict(X[:2]).shape == (2,)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import catena
+from catena.cli.main import main
 from catena.errors import CatenaError, ConfigError, DataError
 from catena.tasks.tag.estimator import Tagger
 from tests.tasks.tag.helpers import SENTENCES, drawn
@@ -56,5 +58,73 @@ def test_what_cannot_be_fitted_is_said() -> None:
         Tagger().fit(X[:2], Y[:1])
     with pytest.raises(DataError, match="sentence 0 has 1 words and 2 tags"):
         Tagger().fit([["a"]], [["O", "O"]])
-    with pytest.raises(DataError, match=r"sentence 0 has 'a\\tb': words and tags are strings without tabs"):
+    with pytest.raises(
+        DataError, match=r"sentence 0 has 'a\\tb': words are strings without tabs and line ends, tags are such strings"
+    ):
         Tagger().fit([["a\tb"]], [["O"]])
+
+
+def test_integers_as_tags_come_back_as_integers(tmp_path: Path) -> None:
+    pairs = [[pair.rsplit("/", 1) for pair in one.split()] for one in drawn(60, 1)]
+    words, named = [[w for w, _ in one] for one in pairs], [[t for _, t in one] for one in pairs]
+    number = {tag: i + 7 for i, tag in enumerate(sorted({tag for row in named for tag in row}))}
+    tags = [[number[tag] for tag in row] for row in named]
+    tagger = Tagger("features", device="cpu").fit(iter(words), (np.array(row) for row in tags))
+    assert tagger.classes_.tolist() == sorted(number.values())
+    assert tagger.classes_.dtype.kind == "i"
+    found = tagger.predict(words)
+    assert {type(tag) for row in found for tag in row} == {int}
+    right = [a == b for one, two in zip(found, tags, strict=True) for a, b in zip(one, two, strict=True)]
+    assert tagger.score(words, tags) == pytest.approx(np.mean(right))
+    assert tagger.score(words, tags) > 0.7
+    tagger.save(tmp_path / "model")
+    again = Tagger.load(tmp_path / "model", device="cpu")
+    assert again.predict(words) == found
+    assert again.score(words, tags) == tagger.score(words, tags)
+    again.save(tmp_path / "copy")
+    assert Tagger.load(tmp_path / "copy").predict(words[:2]) == found[:2]
+
+
+def test_parameters_are_shown_kept_and_cloned(tmp_path: Path) -> None:
+    base = pytest.importorskip("sklearn.base")
+    tagger = Tagger("features", max_epochs=3, seed=2, settings={"model.l2": 0.5}, device="cpu").fit(X, Y)
+    assert repr(tagger) == "Tagger(model='features', max_epochs=3, seed=2, device='cpu', settings={'model.l2': 0.5})"
+    assert base.clone(tagger).get_params() == tagger.get_params()
+    tagger.save(tmp_path / "model")
+    assert Tagger.load(tmp_path / "model", device="cpu").get_params() == tagger.get_params()
+    with pytest.raises(ConfigError, match="Tagger has no argument 'rate': it has model, structure"):
+        tagger.set_params(rate=3)
+
+
+def test_a_run_of_the_command_line_has_the_settings_of_its_config(tmp_path: Path) -> None:
+    file = tmp_path / "train.conll"
+    file.write_text(
+        "".join("".join(f"{w}\t{t}\n" for w, t in zip(*pair, strict=True)) + "\n" for pair in zip(X, Y, strict=True)),
+        encoding="utf-8",
+    )
+    words = [
+        "train",
+        "tag",
+        file,
+        "--model",
+        "features",
+        "--max-epochs",
+        "4",
+        "--l2",
+        "0.25",
+        "-q",
+        "-o",
+        tmp_path / "run",
+    ]
+    assert main([str(word) for word in words]) == 0
+    tagger = Tagger.load(tmp_path / "run", device="cpu")
+    assert (tagger.model, tagger.max_epochs) == ("features", 4)
+    assert tagger.settings is not None
+    assert tagger.settings["model.l2"] == 0.25
+    assert tagger.fit(X, Y).predict(X[:1])
+
+
+def test_tags_that_are_missing_are_rejected() -> None:
+    for tag in (None, float("nan"), "", " ", 1.5, True):
+        with pytest.raises(DataError, match="sentence 1 has "):
+            Tagger().fit([["a"], ["b"]], [["O"], [tag]])

@@ -12,16 +12,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from catena.checkpoint import CONFIG
+from catena.config import to_toml
 from catena.data.batches import pad
 from catena.data.corpus import Corpus
 from catena.data.features import Features, FeatureSpace, build_features, load_features
 from catena.data.settings import VocabularySettings
 from catena.data.tokenise import Tokeniser, load_tokeniser
-from catena.data.vocabulary import PAD, UNK, Vocabulary
+from catena.data.vocabulary import PAD, UNK, Labels, Vocabulary
 from catena.errors import DataError
 from catena.tasks.classify.batch import BagBatch, TextBatch, TokenBatch
 from catena.tasks.classify.settings import BAG_KINDS, ClassifyConfig
-from catena.tasks.kept import TOKENISER, VOCABULARY
+from catena.tasks.kept import LABELS, TOKENISER, VOCABULARY
 
 FEATURES = "features"
 
@@ -191,6 +193,13 @@ def _check_size(n: int, what: str, min_count: int) -> None:
             f"min_count must be at most the count of the most frequent {what} of the training texts, got {min_count}. "
             f"Lower --min-count."
         )
+
+
+def write_model_files(folder: Path, config: ClassifyConfig, names: Labels, encoding: Encoding) -> None:
+    """Write what a model needs beside its weights into a checkpoint folder."""
+    (folder / CONFIG).write_text(to_toml(config), encoding="utf-8")
+    names.save(folder / LABELS)
+    encoding.save(folder)
 
 
 def load_encoding(config: ClassifyConfig, folder: Path) -> Encoding:

@@ -6,8 +6,7 @@ model.predict(["wake me at six"])
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,22 +14,34 @@ from typing import Any
 import numpy as np
 
 from catena import config as configs
-from catena.checkpoint import write_checkpoint
+from catena.checkpoint import open_checkpoint, write_checkpoint
 from catena.errors import CatenaError, ConfigError, DataError
 from catena.randomness import Randomness
 from catena.tasks.classify.application import new_model
 from catena.tasks.classify.dataset import from_lists, prepare
+from catena.tasks.classify.encoding import write_model_files
 from catena.tasks.classify.model import Classifier
 from catena.tasks.classify.predictor import ClassifyPredictor, load_predictor
 from catena.tasks.classify.settings import ClassifyConfig
 from catena.tasks.classify.task import ClassifyTask
 from catena.tasks.classify.tree_settings import TreeModel
+from catena.tasks.estimators import (
+    Classes,
+    Estimator,
+    Targets,
+    as_targets,
+    as_texts,
+    nested,
+    other_settings,
+    read_estimator,
+    write_estimator,
+)
 from catena.tasks.machine import choose_device
 from catena.training.loop import train
 from catena.training.report import SilentReporter
 
 
-class TextClassifier:
+class TextClassifier(Estimator):
     """Texts into classes.
 
     Args:
@@ -39,10 +50,13 @@ class TextClassifier:
         batch_size: texts in one step; the config's default if None.
         learning_rate: size of the steps; what suits the model if None.
         dev_share: share of the texts that is held out to decide when to stop.
-        several_labels: each text has a list of labels.
+        several_labels: each text has a list of labels. An indicator matrix of 0 and 1 needs no word of it.
         seed: of everything that is drawn at random.
         device: auto, cpu, cuda, mps.
         settings: any other keys of the config, by their dotted names: ``{"model.embedding.d": 100}``.
+
+    Texts are a list, a generator, an array, a series or a table of one column. Labels are the same, and may be of any
+    type; they come back as they were given. None, nan and "" are no labels.
 
     After ``fit``: ``classes_`` are the labels in the order of ``predict_proba``'s columns, ``model_`` is the trained
     model that ``catena.load`` would give, ``config_`` the filled config, ``scores_`` those on the texts held out.
@@ -76,161 +90,158 @@ class TextClassifier:
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Sequence[str], y: Sequence[Any]) -> TextClassifier:
-        """Train on texts and their labels, which may be any values that are told apart when written as text."""
-        texts = _texts(X)
-        if len(texts) != len(y):
-            raise DataError(f"fit needs one label for each text, and got {len(texts)} texts and {len(y)} labels")
-        config = self._config()
+    def fit(self, X: Iterable[Any], y: Iterable[Any]) -> TextClassifier:
+        """Train on texts and their labels: one for each text, a list of them, or an indicator matrix of 0 and 1."""
+        texts, targets = as_texts(X), as_targets(y, self.several_labels)
+        if len(texts) != len(targets.rows):
+            raise DataError(
+                f"fit needs one label for each text, and got {len(texts)} texts and {len(targets.rows)} labels"
+            )
+        config = self._config(targets.form != "single")
         if isinstance(config.model, TreeModel):
             raise ConfigError(
                 f"TextClassifier reads texts, and a model of kind {self.model!r} reads trees: train it by "
                 f"'catena train classify FILE --model {self.model}'"
             )
-        rows = _rows(y, self.several_labels)
-        self._values = {str(label): label for row in rows for label in row}
-        named = [[str(label) for label in row] for row in rows]
+        classes = Classes.of(targets)
         randomness = Randomness(config.seed)
         device = choose_device(self.device)
-        data = prepare(config, randomness, {"train": from_lists(texts, named, "X")})
+        data = prepare(config, randomness, {"train": from_lists(texts, classes.named(targets), "X")})
         task = ClassifyTask(config, data, new_model(config, data, randomness), device, randomness)
         outcome = train(task, config.training, None, randomness, SilentReporter())
-        self._task = task
-        self.config_, self.scores_ = config, outcome.scores
+        self.scores_ = outcome.scores
         model = task.model
         assert isinstance(model, Classifier)
-        self._set_model(ClassifyPredictor(config, data.encoding, data.names, model, device))
+        self._set_model(ClassifyPredictor(config, data.encoding, data.names, model, device), classes)
         return self
 
-    def _config(self) -> ClassifyConfig:
-        values: dict[str, Any] = {}
+    def _config(self, several: bool) -> ClassifyConfig:
         named = {
             "model.kind": self.model,
             "training.max_epochs": self.max_epochs,
             "batches.batch_size": self.batch_size,
             "training.learning_rate": self.learning_rate,
             "data.dev_share": self.dev_share,
-            "data.several_labels": self.several_labels,
+            "data.several_labels": several,
             "seed": self.seed,
         }
-        for dotted, value in {**named, **(self.settings or {})}.items():
-            if value is None and dotted in named:
-                continue
-            here = values
-            *sections, key = dotted.split(".")
-            for section in sections:
-                here = here.setdefault(section, {})
-            here[key] = value
-        return configs.parse(ClassifyConfig, values, source="TextClassifier")
+        given = {dotted: value for dotted, value in named.items() if value is not None}
+        return configs.parse(ClassifyConfig, nested({**given, **(self.settings or {})}), source="TextClassifier")
 
-    def _set_model(self, model: ClassifyPredictor) -> None:
-        self.model_ = model
-        self.classes_ = np.array([self._values[name] for name in model.labels])
+    def _set_model(self, model: ClassifyPredictor, classes: Classes) -> None:
+        self.model_, self.config_ = model, model.config
+        self._classes, self.classes_ = classes, classes.array()
+        # A class without a text that could be used, such as an empty column of an indicator matrix, has no column.
+        self._columns = np.array([model.names.id(n) if n in model.names else -1 for n in classes.names], np.int64)
 
-    # --- asking -------------------------------------------------------------------------------------------------------
+    # --- prediction ---------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Sequence[str]) -> np.ndarray | list[list[Any]]:
-        """The label of each text, as the labels were given; a list of them where a text may have several."""
-        found = self._fitted().predict(_texts(X))
-        if self.several_labels:
-            return [[self._values[name] for name in one.labels] for one in found]
-        return np.array([self._values[one.label] for one in found])
+    def predict(self, X: Iterable[Any]) -> np.ndarray | list[list[Any]]:
+        """The label of each text, as the labels were given; a list of them, or a row of 0 and 1, where a text may have
+        several."""
+        found = self._predicted(X)
+        if self._classes.form == "single":
+            return self.classes_[[row[0] for row in found]] if found else self.classes_[:0]
+        if self._classes.form == "sets":
+            return [[self._classes.values[j] for j in row] for row in found]
+        table = np.zeros((len(found), len(self.classes_)), np.int64)
+        for i, row in enumerate(found):
+            table[i, row] = 1
+        return table
 
-    def predict_proba(self, X: Sequence[str]) -> np.ndarray:
-        """The probability of every class for each text."""
-        return self._fitted().predict_proba(_texts(X))
+    def _predicted(self, X: Iterable[Any]) -> list[list[int]]:
+        """The numbers of the classes of each text."""
+        number = {name: j for j, name in enumerate(self._fitted()._classes.names)}
+        found = self.model_.predict(as_texts(X))
+        single = self._classes.form == "single"
+        return [[number[name] for name in ((one.label,) if single else one.labels)] for one in found]
 
-    def score(self, X: Sequence[str], y: Sequence[Any]) -> float:
+    def predict_proba(self, X: Iterable[Any]) -> np.ndarray:
+        """The probability of every class for each text, columns as in ``classes_``."""
+        table = self._fitted().model_.predict_proba(as_texts(X))
+        return np.where(self._columns >= 0, table[:, self._columns], 0.0)
+
+    def score(self, X: Iterable[Any], y: Iterable[Any]) -> float:
         """The share of texts whose label is right (whose set of labels is right as a whole)."""
-        found = self.predict(X)
-        if len(found) != len(y):
-            raise DataError(f"score needs one label for each text, and got {len(found)} texts and {len(y)} labels")
-        if self.several_labels:
-            return float(np.mean([set(a) == set(b) for a, b in zip(found, _rows(y, True), strict=True)]))
-        return float(np.mean([a == b for a, b in zip(found, y, strict=True)]))
+        found, values = self._predicted(X), self._classes.values
+        targets = as_targets(y, self._classes.form == "sets")
+        if len(found) != len(targets.rows):
+            raise DataError(
+                f"score needs one label for each text, and got {len(found)} texts and {len(targets.rows)} labels"
+            )
+        self._check_types(targets)
+        pairs = zip(found, targets.rows, strict=True)
+        return float(np.mean([{values[j] for j in row} == set(right) for row, right in pairs]))
+
+    def _check_types(self, targets: Targets) -> None:
+        """Raise DataError if no label is a class, as where numbers are compared with their names."""
+        known, given = set(self._classes.values), {label for row in targets.rows for label in row}
+        if given and not given & known:
+            one, other = next(iter(given)), self._classes.values[0]
+            raise DataError(
+                f"y must have labels that the model knows, such as {other!r} ({type(other).__name__}), got {one!r} "
+                f"({type(one).__name__}). Convert y to the type of classes_."
+            )
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the trained model into a new folder, which ``catena predict`` and ``catena.load`` take."""
-        self._fitted()
-        path = Path(folder)
+        predictor, path = self._fitted().model_, Path(folder)
         if path.exists():
             raise ConfigError(f"{path} exists: choose another folder")
-        write_checkpoint(path, self.model_.model.state_dict(), self._task.save)
+
+        def write(unfinished: Path) -> None:
+            write_model_files(unfinished, predictor.config, predictor.names, predictor.encoding)
+            write_estimator(unfinished, self.get_params(), self._classes)
+
+        write_checkpoint(path, predictor.model.state_dict(), write)
 
     @classmethod
     def load(cls, folder: str | PathLike[str], device: str = "auto") -> TextClassifier:
-        """Read a model that ``save`` or ``catena train`` wrote. Its labels are strings."""
-        predictor = load_predictor(Path(folder), choose_device(device))
-        config = predictor.config
-        estimator = cls(config.model.kind, several_labels=config.data.several_labels, seed=config.seed, device=device)
-        estimator._values = {name: name for name in predictor.labels}
-        estimator.config_ = config
-        estimator._set_model(predictor)
+        """Read a model that ``save`` or ``catena train`` wrote. Labels have the types they had in ``fit``; those of
+        ``catena train`` are strings."""
+        path = open_checkpoint(Path(folder)).folder
+        predictor = load_predictor(path, choose_device(device))
+        saved = read_estimator(path)
+        if saved is None:
+            saved = _params_of(predictor.config), Classes.of_names(predictor.labels, predictor.several_labels)
+        params = {name: value for name, value in saved[0].items() if name in cls._names()}
+        estimator = cls(**{**params, "device": device})
+        estimator._set_model(predictor, saved[1])
         return estimator
 
-    def _fitted(self) -> ClassifyPredictor:
+    def _fitted(self) -> TextClassifier:
         if not hasattr(self, "model_"):
             raise CatenaError("this TextClassifier is not fitted yet: call fit(texts, labels) first")
-        return self.model_
+        return self
 
     # --- scikit-learn -------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments it was made with."""
-        return {name: getattr(self, name) for name in self._names()}
-
-    def set_params(self, **params: Any) -> TextClassifier:
-        """Change arguments; ``fit`` uses them."""
-        for name, value in params.items():
-            if name not in self._names():
-                raise ConfigError(f"TextClassifier has no argument {name!r}: it has {', '.join(self._names())}")
-            setattr(self, name, value)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
         return Tags(
             estimator_type="classifier",
-            target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(),
+            target_tags=TargetTags(required=True, multi_output=True),
+            classifier_tags=ClassifierTags(multi_label=True),
             input_tags=InputTags(string=True, two_d_array=False),
         )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def __repr__(self) -> str:
-        defaults = {n: p.default for n, p in inspect.signature(type(self).__init__).parameters.items()}
-        given = {n: v for n, v in self.get_params().items() if v != defaults[n]}
-        return f"TextClassifier({', '.join(f'{n}={v!r}' for n, v in given.items())})"
 
-
-def _rows(y: Sequence[Any], several: bool) -> list[list[Any]]:
-    """The labels of each text as a list."""
-    for i, labels in enumerate(y):
-        if several and isinstance(labels, str):
-            raise DataError(
-                f"label {i} is {labels!r}, and with several_labels each text has a list of labels: [{labels!r}]"
-            )
-        if not several and isinstance(labels, list | set):
-            raise DataError(
-                f"label {i} is a {type(labels).__name__}, {labels!r}: say several_labels=True, or give one label"
-            )
-    return [list(labels) for labels in y] if several else [[label] for label in y]
-
-
-def _texts(X: Any) -> list[str]:
-    if isinstance(X, str):
-        raise DataError("a list of texts is needed, and one text was given: put it in a list")
-    texts = list(X)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise DataError(f"text {i} is not a string but {type(text).__name__}: give a list of strings")
-    return texts
+def _params_of(config: ClassifyConfig) -> dict[str, Any]:
+    """The arguments with which an estimator would have the config of a run of ``catena train``."""
+    named = {
+        "model": config.model.kind,
+        "max_epochs": config.training.max_epochs,
+        "batch_size": config.batches.batch_size,
+        "learning_rate": config.training.learning_rate,
+        "dev_share": config.data.dev_share,
+        "several_labels": config.data.several_labels,
+        "seed": config.seed,
+    }
+    usual = TextClassifier(**named)._config(config.data.several_labels)
+    return {**named, "settings": other_settings(config, usual)}

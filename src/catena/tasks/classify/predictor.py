@@ -86,6 +86,11 @@ class ClassifyPredictor(Predictor):
         """The classes, in the order of :meth:`predict_proba`'s columns."""
         return self.names.names
 
+    @property
+    def several_labels(self) -> bool:
+        """Whether a text may have several labels."""
+        return self.config.data.several_labels
+
     def predict(self, items: Sequence[str], asking: Asking = BEST) -> list[Prediction]:
         self.check(asking)
         return self._predictions(self.log_probabilities(_checked(items)))

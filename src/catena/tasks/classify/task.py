@@ -10,21 +10,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from catena.checkpoint import CONFIG
-from catena.config import to_toml
 from catena.data.batches import BatchPlan
 from catena.data.settings import BatchSettings
 from catena.metrics.calibration import fit_temperature
 from catena.randomness import Randomness
 from catena.tasks.classify.batch import TextBatch
 from catena.tasks.classify.dataset import Dataset
-from catena.tasks.classify.encoding import EncodedTexts
+from catena.tasks.classify.encoding import EncodedTexts, write_model_files
 from catena.tasks.classify.loss import LOSSES, balanced_weights
 from catena.tasks.classify.model import Classifier, Scores, VectorClassifier, log_probabilities
 from catena.tasks.classify.pretrained import groups_of
 from catena.tasks.classify.scoring import chosen_labels, right_ids, scores_of
 from catena.tasks.classify.settings import METRICS, ClassifyConfig
-from catena.tasks.kept import LABELS
 from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.tasks.pretrained import free_from_the_top
 from catena.training.task import EpochPlan, Evaluation, LossOutput
@@ -164,9 +161,7 @@ class ClassifyTask(TestedTask):
     # --- the rest -----------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
-        (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
-        self.data.names.save(folder / LABELS)
-        self.data.encoding.save(folder)
+        write_model_files(folder, self.config, self.data.names, self.data.encoding)
 
     def describe_batch(self, batch: TextBatch) -> str:
         return f"{batch.size} examples, longest {batch.longest} tokens"

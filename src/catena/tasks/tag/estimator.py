@@ -8,25 +8,38 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from catena import config as configs
-from catena.checkpoint import open_checkpoint
+from catena.checkpoint import CONFIG, open_checkpoint
 from catena.errors import CatenaError, ConfigError, DataError
 from catena.tasks.application import Asking
+from catena.tasks.estimators import (
+    Classes,
+    Estimator,
+    Targets,
+    is_missing,
+    nested,
+    other_settings,
+    read_estimator,
+    write_estimator,
+)
 from catena.tasks.tag.application import TagApplication
 from catena.tasks.tag.predictor import TagPredictor
 from catena.tasks.tag.scoring import measure_of, metric_of
 from catena.tasks.tag.settings import TagConfig
 from catena.training.report import SilentReporter
 
-Words = Sequence[Sequence[str]]
+Sentences = Iterable[Iterable[str]]
+Tags = Iterable[Iterable[Any]]
 
 
-class Tagger:
+class Tagger(Estimator):
     """A tag for each word.
 
     Args:
@@ -39,7 +52,10 @@ class Tagger:
         device: auto, cpu, cuda, mps.
         settings: any other keys of the config, by their dotted names: ``{"model.encoder.d": 50}``.
 
-    After ``fit``: ``model_`` is what ``catena.load`` would give, ``scores_`` are those on the sentences held out.
+    Tags are strings or integers, and come back as they were given.
+
+    After ``fit``: ``classes_`` are the tags, ``model_`` is what ``catena.load`` would give, ``scores_`` are those on
+    the sentences held out.
     """
 
     def __init__(
@@ -58,28 +74,34 @@ class Tagger:
         self.model_: TagPredictor | None = None
         self.scores_: dict[str, float] = {}
 
-    def fit(self, X: Words, y: Words) -> Tagger:
+    def fit(self, X: Sentences, y: Tags) -> Tagger:
         """Train on sentences, each a list of words, and the tags of their words."""
+        words, targets = _paired(X, y)
+        classes = Classes.of(targets)
         self._home = tempfile.TemporaryDirectory(prefix="catena-tagger-")
         file, run = Path(self._home.name) / "train.conll", Path(self._home.name) / "run"
-        file.write_text(_columns(X, y), encoding="utf-8")
+        file.write_text(_columns(words, classes.named(targets)), encoding="utf-8")
         trained = TagApplication().train(self._config(file), run, SilentReporter())
         self.scores_ = trained.scores
-        return self._with(run)
+        return self._with(run, classes)
 
-    def predict(self, X: Words) -> list[list[str]]:
+    def predict(self, X: Sentences) -> list[list[Any]]:
         """The tags of each sentence."""
-        return [list(found.tags) for found in self._fitted().predict(list(X))]
+        return [self._values_of(found.tags) for found in self._fitted().predict([list(words) for words in X])]
 
-    def predict_marginals(self, X: Words) -> list[list[float]]:
+    def predict_marginals(self, X: Sentences) -> list[list[float]]:
         """The probability of each tag that :meth:`predict` gives."""
-        return [list(found.probabilities or ()) for found in self._fitted().predict(list(X), Asking(confidence=True))]
+        asking = Asking(confidence=True)
+        return [list(found.probabilities or ()) for found in self._fitted().predict([list(w) for w in X], asking)]
 
-    def score(self, X: Words, y: Words) -> float:
+    def score(self, X: Sentences, y: Tags) -> float:
         """F1 of spans where tags mark spans, otherwise the share of right words."""
-        _check(X, y)
+        words, targets = _paired(X, y)
         tagging = self._fitted().tagging
-        return float(measure_of(metric_of(tagging), tagging)([list(tags) for tags in y], self.predict(X)))
+        found = [list(one.tags) for one in self._fitted().predict(words)]
+        names = dict(zip(self._classes.values, self._classes.names, strict=True))
+        right = [[names.get(tag, str(tag)) for tag in row] for row in targets.rows]
+        return float(measure_of(metric_of(tagging), tagging)(right, found))
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the trained model into a new folder, which ``catena predict`` and ``catena.load`` take."""
@@ -87,21 +109,32 @@ class Tagger:
         if Path(folder).exists():
             raise ConfigError(f"{folder} exists: choose another folder")
         shutil.copytree(self._source, folder)
+        write_estimator(Path(folder), self.get_params(), self._classes)
 
     @classmethod
     def load(cls, folder: str | PathLike[str], device: str = "auto") -> Tagger:
         """Read a model that ``save`` or ``catena train`` wrote."""
-        tagger = cls(device=device)._with(Path(folder))
-        assert tagger.model_ is not None
-        tagger.model = tagger.model_.config.model.kind
-        return tagger
+        path = open_checkpoint(Path(folder)).folder
+        saved = read_estimator(path)
+        if saved is not None:
+            params = {name: value for name, value in saved[0].items() if name in cls._names()}
+            return cls(**{**params, "device": device})._with(path, saved[1])
+        config = configs.load(TagConfig, path / CONFIG)
+        return cls(**{**_params_of(config), "device": device})._with(path, None)
 
-    def _with(self, run: Path) -> Tagger:
+    def _with(self, run: Path, classes: Classes | None) -> Tagger:
         self._source = open_checkpoint(run).folder
         predictor = TagApplication().load(run, self.device)
         assert isinstance(predictor, TagPredictor)
         self.model_ = predictor
+        self._classes = classes or Classes.of_names(predictor.tagging.names.names, several=False)
+        self.classes_ = self._classes.array()
         return self
+
+    def _values_of(self, tags: Sequence[str]) -> list[Any]:
+        """Tags of the model as they were given; one that was never given, such as a lemma, as it is."""
+        values = dict(zip(self._classes.names, self._classes.values, strict=True))
+        return [values.get(tag, tag) for tag in tags]
 
     def _fitted(self) -> TagPredictor:
         if self.model_ is None:
@@ -119,32 +152,48 @@ class Tagger:
             "machine.device": self.device,
             "seed": self.seed,
         }
-        values: dict[str, Any] = {}
-        for dotted, value in {**{k: v for k, v in named.items() if v is not None}, **(self.settings or {})}.items():
-            here = values
-            *sections, key = dotted.split(".")
-            for section in sections:
-                here = here.setdefault(section, {})
-            here[key] = value
-        return configs.parse(TagConfig, values, source="Tagger")
+        given = {dotted: value for dotted, value in named.items() if value is not None}
+        return configs.parse(TagConfig, nested({**given, **(self.settings or {})}), source="Tagger")
 
 
-def _check(X: Words, y: Words) -> None:
-    if len(X) != len(y):
-        raise DataError(f"there must be tags for each sentence, and there are {len(X)} sentences and {len(y)} of tags")
-    for i, (words, tags) in enumerate(zip(X, y, strict=True)):
+def _params_of(config: TagConfig) -> dict[str, Any]:
+    """The arguments with which a Tagger would have the config of a run of ``catena train``."""
+    named = {
+        "model": config.model.kind,
+        "structure": getattr(config.model, "structure", None),
+        "max_epochs": config.training.max_epochs,
+        "dev_share": config.data.dev_share,
+        "seed": config.seed,
+    }
+    usual = Tagger(**named)._config(Path("train.conll"))
+    return {**named, "settings": other_settings(config, usual)}
+
+
+def _paired(X: Sentences, y: Tags) -> tuple[list[list[str]], Targets]:
+    """Sentences and the tags of their words, which must be as many."""
+    sentences, rows = [list(words) for words in X], [list(tags) for tags in y]
+    if len(sentences) != len(rows):
+        raise DataError(
+            f"there must be tags for each sentence, and there are {len(sentences)} sentences and {len(rows)} of tags"
+        )
+    for i, (words, tags) in enumerate(zip(sentences, rows, strict=True)):
         if len(words) != len(tags):
             raise DataError(f"sentence {i} has {len(words)} words and {len(tags)} tags: each word needs one")
+        for value in (*words, *(str(tag) if _is_integer(tag) else tag for tag in tags)):
+            if is_missing(value) or not isinstance(value, str) or any(sign in value for sign in "\t\n\r"):
+                raise DataError(
+                    f"sentence {i} has {value!r}: words are strings without tabs and line ends, tags are such strings "
+                    f"or integers"
+                )
+    return sentences, Targets(rows, "sets")
 
 
-def _columns(X: Words, y: Words) -> str:
+def _is_integer(tag: object) -> bool:
+    return isinstance(tag, int | np.integer) and not isinstance(tag, bool)
+
+
+def _columns(X: Sequence[Sequence[str]], y: Sequence[Sequence[str]]) -> str:
     """Sentences as a column file, for training reads files."""
-    _check(X, y)
-    blocks = []
-    for i, (words, tags) in enumerate(zip(X, y, strict=True)):
-        for value in (*words, *tags):
-            if not isinstance(value, str) or not value.strip() or any(sign in value for sign in "\t\n\r"):
-                raise DataError(f"sentence {i} has {value!r}: words and tags are strings without tabs and line ends")
-        if words:
-            blocks.append("".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags, strict=True)))
+    pairs = zip(X, y, strict=True)
+    blocks = ["".join(f"{word}\t{tag}\n" for word, tag in zip(*pair, strict=True)) for pair in pairs if pair[0]]
     return "\n".join(blocks) + "\n"

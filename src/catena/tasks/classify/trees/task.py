@@ -10,19 +10,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from catena.checkpoint import CONFIG
-from catena.config import to_toml
 from catena.data.batches import BatchPlan
 from catena.data.settings import BatchSettings
 from catena.metrics.calibration import fit_temperature
 from catena.randomness import Randomness
+from catena.tasks.classify.encoding import write_model_files
 from catena.tasks.classify.loss import LOSSES, balanced_weights
 from catena.tasks.classify.settings import METRICS, ClassifyConfig
 from catena.tasks.classify.trees.batch import EncodedTrees, Which, WordTrees
 from catena.tasks.classify.trees.dataset import TreeDataset
 from catena.tasks.classify.trees.model import TreeClassifier
 from catena.tasks.classify.trees.scoring import JudgedNodes, sides_of, tree_scores
-from catena.tasks.kept import LABELS
 from catena.tasks.looped import PlannedEpoch, TestedTask
 from catena.training.task import EpochPlan, Evaluation, LossOutput
 
@@ -121,9 +119,7 @@ class TreeTask(TestedTask):
     # --- the rest -----------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
-        (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
-        self.data.names.save(folder / LABELS)
-        self.data.encoding.save(folder)
+        write_model_files(folder, self.config, self.data.names, self.data.encoding)
 
     def describe_batch(self, batch: WordTrees) -> str:
         return f"{batch.size} trees, {batch.nodes:,} nodes on {len(batch.trees.levels)} levels"

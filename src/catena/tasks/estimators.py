@@ -1,0 +1,310 @@
+"""What the estimators in the manner of scikit-learn share: parameters, texts, and labels of any type.
+
+Models know classes by names, which are strings. Users have integers, booleans, tuples or an indicator matrix, and want
+the same back. Needs neither scikit-learn nor pandas; arrays, data frames and sparse matrices of any library are read by
+their shape.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import numbers
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from catena.config import Config
+from catena.errors import CheckpointError, ConfigError, DataError
+
+E = TypeVar("E", bound="Estimator")
+SAVED = "estimator.json"
+"""The file beside a saved model that keeps its parameters and the types of its labels."""
+Form = Literal["single", "sets", "indicator"]
+"""One label for each example, a list of labels, or a row of 0 and 1."""
+
+
+class Estimator:
+    """Parameters as scikit-learn reads and sets them: the arguments of the constructor, kept as they were given."""
+
+    settings: Mapping[str, Any] | None
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self: E, **params: Any) -> E:
+        """Change arguments of the constructor; ``fit`` uses them."""
+        for name, value in params.items():
+            if name not in self._names():
+                raise ConfigError(f"{type(self).__name__} has no argument {name!r}: it has {', '.join(self._names())}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = {n: p.default for n, p in inspect.signature(type(self).__init__).parameters.items()}
+        given = {n: v for n, v in self.get_params().items() if v is not defaults[n] and v != defaults[n]}
+        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in given.items())})"
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by dotted keys as nested sections."""
+    found: dict[str, Any] = {}
+    for dotted, value in values.items():
+        here = found
+        *sections, key = dotted.split(".")
+        for section in sections:
+            here = here.setdefault(section, {})
+        here[key] = value
+    return found
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested sections as values by dotted keys."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return found
+
+
+RUN_KEYS = ("data.train", "data.dev", "data.test", "data.format", "machine.device", "machine.threads")
+"""Keys of a run's config that are not settings of an estimator."""
+
+
+def other_settings(config: Config, usual: Config) -> dict[str, Any] | None:
+    """Return the settings by dotted key in which the config of a run differs from ``usual``, or None if in none."""
+    own, others = flat(config.model_dump()), flat(usual.model_dump())
+    found = {key: own[key] for key in own if key not in RUN_KEYS and (key not in others or others[key] != own[key])}
+    return found or None
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def as_texts(X: Any) -> list[str]:
+    """Return texts from a list, a generator, an array, a series, or a table of one column."""
+    if isinstance(X, str):
+        raise DataError("a list of texts is needed, and one text was given: put it in a list")
+    texts = list(_column("X", X))
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"text {i} is not a string but {type(text).__name__}: give a list of strings")
+    return texts
+
+
+def _column(name: str, values: Any) -> Iterable[Any]:
+    """The values; those of a table with one column as a list."""
+    shape = _shape(values)
+    if len(shape) < 2:
+        return values
+    if len(shape) == 2 and shape[1] == 1:
+        return _array(values)[:, 0].tolist()
+    raise DataError(f"{name} must be a list or one column, got shape {shape}. Pass one column of it.")
+
+
+def _shape(values: Any) -> tuple[int, ...]:
+    """The shape of an array, a data frame or a sparse matrix; that of anything else is ()."""
+    shape = getattr(values, "shape", ())
+    return tuple(shape) if isinstance(shape, tuple) else ()
+
+
+def _array(values: Any) -> np.ndarray:
+    for name in ("toarray", "to_numpy"):
+        if hasattr(values, name):
+            return np.asarray(getattr(values, name)())
+    return np.asarray(values)
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The labels of each example as a list, and the form in which they were given."""
+
+    rows: list[list[Any]]
+    form: Form
+    n_columns: int = 0
+    """Columns of an indicator matrix."""
+
+
+def as_targets(y: Any, several: bool) -> Targets:
+    """Read labels: one for each example, or a list of them, or an indicator matrix of 0 and 1.
+
+    Args:
+        y: a list, a generator, an array, a series or a table. A numeric table of several columns is an indicator
+            matrix, as in scikit-learn.
+        several: each element of ``y`` is a list of labels.
+    """
+    shape = _shape(y)
+    if len(shape) == 2 and shape[1] != 1:
+        table = _array(y)
+        if table.dtype.kind in "biuf":
+            return _from_indicator(table)
+        if not several:
+            raise DataError(f"y must be a list or one column, got shape {shape}. Pass one column of it.")
+        y = table.tolist()
+    listed = list(_column("y", y))
+    for i, labels in enumerate(listed):
+        if several and isinstance(labels, str):
+            raise DataError(
+                f"label {i} is {labels!r}, and with several_labels each text has a list of labels: [{labels!r}]"
+            )
+        if not several and isinstance(labels, list | set | np.ndarray):
+            raise DataError(
+                f"label {i} is a {type(labels).__name__}, {labels!r}: say several_labels=True, or give one label"
+            )
+    _check_present(enumerate(listed))
+    rows = [list(labels) for labels in listed] if several else [[label] for label in listed]
+    _check_present((i, label) for i, row in enumerate(rows) for label in row)
+    return Targets(rows, "sets" if several else "single")
+
+
+def _from_indicator(table: np.ndarray) -> Targets:
+    wrong = table[(table != 0) & (table != 1)]
+    if wrong.size:
+        raise DataError(
+            f"y with shape {table.shape} must be an indicator matrix of 0 and 1, got {wrong.flat[0]}. Pass one column, "
+            f"or a list of lists of labels with several_labels=True."
+        )
+    return Targets([np.flatnonzero(row).tolist() for row in table], "indicator", table.shape[1])
+
+
+def _check_present(labels: Iterable[tuple[int, Any]]) -> None:
+    missing = [(i, label) for i, label in labels if is_missing(label)]
+    if missing:
+        i, label = missing[0]
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise DataError(
+            f"y must have a label for each text, got {label!r} at index {i}{more}. Leave these texts out, or give them "
+            f"a label."
+        )
+
+
+def is_missing(label: Any) -> bool:
+    """Return whether a label is None, nan, an empty string, or the missing value of a table library."""
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(label, str):
+        return not label.strip()
+    return isinstance(label, numbers.Real) and bool(label != label)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes of an estimator: their values as they were given, and the names by which a model knows them."""
+
+    values: tuple[Any, ...]
+    names: tuple[str, ...]
+    form: Form = "single"
+
+    @classmethod
+    def of(cls, targets: Targets) -> Classes:
+        """The classes of targets, sorted if they can be."""
+        if targets.form == "indicator":
+            values: list[Any] = list(range(targets.n_columns))
+        else:
+            values = list({label: label for row in targets.rows for label in row})
+            try:
+                values.sort()
+            except TypeError:
+                values.sort(key=lambda value: (type(value).__name__, str(value)))
+        return cls(tuple(map(_plain, values)), _names_of(values), targets.form)
+
+    @classmethod
+    def of_names(cls, names: Sequence[str], several: bool) -> Classes:
+        """Classes whose values are their names."""
+        return cls(tuple(names), tuple(names), "sets" if several else "single")
+
+    def array(self) -> np.ndarray:
+        """The values in one dimension, of a common type if they have one."""
+        kinds = {_kind(value) for value in self.values}
+        if len(kinds) == 1 and "other" not in kinds:
+            return np.array(self.values)
+        found = np.empty(len(self.values), object)
+        found[:] = self.values
+        return found
+
+    def named(self, targets: Targets) -> list[list[str]]:
+        """The names of the labels of each example."""
+        name_of = dict(zip(self.values, self.names, strict=True))
+        return [[name_of[_plain(label)] for label in row] for row in targets.rows]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a file; labels of other types than str, int, float, bool and tuples of them as names."""
+        kept = [value if _is_plain(value) else name for value, name in zip(self.values, self.names, strict=True)]
+        return {"form": self.form, "names": list(self.names), "values": [_tagged(value) for value in kept]}
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Classes:
+        """The classes that :meth:`to_json` gave."""
+        return cls(tuple(map(_untagged, saved["values"])), tuple(saved["names"]), saved["form"])
+
+
+def _names_of(values: Sequence[Any]) -> tuple[str, ...]:
+    """A different name for each value: as it is written, or with its quotes where two are written in the same way."""
+    written = [str(value) for value in values]
+    times = Counter(written)
+    names = [
+        repr(value) if times[name] > 1 and isinstance(value, str) else name
+        for name, value in zip(written, values, strict=True)
+    ]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({i})" for i, name in enumerate(names)]
+    return tuple(names)
+
+
+def _plain(value: Any) -> Any:
+    """A numpy scalar as the Python value that equals it."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "str"
+    return "number" if isinstance(value, int | float) else "other"
+
+
+def _is_plain(value: Any) -> bool:
+    return all(map(_is_plain, value)) if isinstance(value, tuple) else _kind(value) != "other"
+
+
+def _tagged(value: Any) -> Any:
+    """JSON has no tuples: they are objects."""
+    return {"tuple": [_tagged(part) for part in value]} if isinstance(value, tuple) else value
+
+
+def _untagged(value: Any) -> Any:
+    return tuple(map(_untagged, value["tuple"])) if isinstance(value, dict) else value
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def write_estimator(folder: Path, params: Mapping[str, Any], classes: Classes) -> None:
+    """Keep the parameters and classes of an estimator beside its model."""
+    kept = {name: dict(value) if isinstance(value, Mapping) else value for name, value in params.items()}
+    text = json.dumps({"params": kept, "classes": classes.to_json()}, ensure_ascii=False, default=str, indent=1)
+    (folder / SAVED).write_text(text + "\n", encoding="utf-8")
+
+
+def read_estimator(folder: Path) -> tuple[dict[str, Any], Classes] | None:
+    """Read what :func:`write_estimator` wrote; None where there is no such file, as in a run of ``catena train``."""
+    path = folder / SAVED
+    if not path.is_file():
+        return None
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        return dict(saved["params"]), Classes.from_json(saved["classes"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}): copy the model again") from None
