@@ -234,7 +234,7 @@ class TextClassifier(Estimator):
 
 def _params_of(config: ClassifyConfig) -> dict[str, Any]:
     """The arguments with which an estimator would have the config of a run of ``catena train``."""
-    named = {
+    named: dict[str, Any] = {
         "model": config.model.kind,
         "max_epochs": config.training.max_epochs,
         "batch_size": config.batches.batch_size,

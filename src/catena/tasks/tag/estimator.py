@@ -158,7 +158,7 @@ class Tagger(Estimator):
 
 def _params_of(config: TagConfig) -> dict[str, Any]:
     """The arguments with which a Tagger would have the config of a run of ``catena train``."""
-    named = {
+    named: dict[str, Any] = {
         "model": config.model.kind,
         "structure": getattr(config.model, "structure", None),
         "max_epochs": config.training.max_epochs,
