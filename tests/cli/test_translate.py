@@ -109,7 +109,7 @@ def test_runs_are_scored_compared_and_joined(folder: Path, capsys: pytest.Captur
     assert {"bleu", "bleu_lowercase", "chrf", "ter", "perplexity"} <= report["scores"].keys()
     assert report["signatures"]["bleu"].startswith("BLEU|nrefs:1|")
     assert "bleu " in says(capsys, "evaluate", run, folder / "dev.tsv", "--ensemble", run)
-    assert "paired-bootstrap" in says(capsys, "compare", run, run, *dev, "--metric", "chrf", "--samples", "50")
+    assert "exact-randomisation" in says(capsys, "compare", run, run, *dev, "--metric", "chrf", "--samples", "50")
     feeble = says(capsys, "evaluate", run, folder / "dev.en", code=1)
     assert "is no file of pairs" in feeble
     lines = says(capsys, "predict", run, folder / "dev.en", "--ensemble", run, run).splitlines()
