@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,13 +24,47 @@ from tests.oracle.search import diverse_by_hand
 def test_groups_agree_with_groups_by_hand(seed: int, v: int, sizes: tuple[int, int], max_length: int) -> None:
     width, groups = sizes if sizes[0] >= sizes[1] else (3, 3)
     table = random_table(v, 2, seed=seed)
-    told = diverse_by_hand(as_model(table), table.end, width, groups, 0.9, max_length)
-    wanted = dict(sorted((pair for group in told for pair in group), key=lambda pair: -pair[1])[:99])
+    lists = diverse_by_hand(as_model(table), table.end, width, groups, 0.9, max_length)
     found = diverse_beam(table, table.start(1), width, groups, max_length, 0.9, n_best=width)[0]
-    finished = {h.ids: round(h.log_prob, 9) for h in found if h.finished}
-    best = sorted(wanted.values(), reverse=True)[:width]
-    assert sorted(finished.values(), reverse=True) == [round(x, 9) for x in best]
-    assert all(round(wanted[ids], 9) == log_prob for ids, log_prob in finished.items())
+    finished = [(h.ids, round(h.log_prob, 9)) for h in found if h.finished]
+    assert [log_prob for _, log_prob in finished] == [round(x, 9) for _, x in taking_turns(lists, width)]
+    by_hand = {ids: round(x, 9) for group in lists for ids, x in group}
+    assert all(by_hand[ids] == log_prob for ids, log_prob in finished)
+
+
+Listed = list[tuple[tuple[int, ...], float]]
+
+
+def taking_turns(lists: list[Listed], n: int) -> Listed:
+    """The best of each list that is not taken yet, sorted, and so on until there are ``n``."""
+    taken: Listed = []
+    left = [sorted(each, key=lambda pair: -pair[1]) for each in lists]
+    while any(left):
+        turn: Listed = []
+        for each in left:
+            while each and each[0] in taken + turn:
+                each.pop(0)
+            turn += [each.pop(0)] if each else []
+        taken += sorted(turn, key=lambda pair: -pair[1])
+    return taken[:n]
+
+
+def test_the_best_of_each_group_comes_first() -> None:
+    for seed in range(30):
+        table = random_table(6, 2, end=5, seed=seed)
+        lists = diverse_by_hand(as_model(table), 5, 4, 4, 100.0, 6)
+        found = diverse_beam(table, table.start(1), 4, 4, 6, strength=100.0, n_best=4)[0]
+        own = [max(each, key=lambda pair: pair[1]) for each in lists if each]
+        assert {h.ids for h in found} >= {ids for ids, _ in own}
+        assert not own or found[0].log_prob == pytest.approx(max(log_prob for _, log_prob in own))
+        assert found[0] == diverse_beam(table, table.start(1), 4, 4, 6, strength=100.0)[0][0]
+
+
+def test_hypotheses_that_were_cut_off_come_last() -> None:
+    for seed in range(20):
+        table = random_table(5, 2, seed=seed)
+        for h, after in pairwise(diverse_beam(table, table.start(1), 4, 4, 2, strength=9.0, n_best=4)[0]):
+            assert h.finished or not after.finished
 
 
 def test_one_group_is_a_plain_beam() -> None:
@@ -47,11 +82,12 @@ def test_groups_begin_with_different_ids_where_the_penalty_is_strong() -> None:
     assert len([h for h in same if not h.finished]) == 1  # all groups find one thing, which is told once
 
 
-def test_stopping_when_sure_changes_nothing() -> None:
+@pytest.mark.parametrize("n_best", [1, 2, 4])
+def test_stopping_when_sure_changes_nothing(n_best: int) -> None:
     for seed in range(60):
         table = random_table(5, 2, seed=seed)
         late, soon = (
-            diverse_beam(table, table.start(1), 4, 2, 6, 3.0, n_best=1, normalise=by_average, stop=stop)
+            diverse_beam(table, table.start(1), 4, 2, 6, 3.0, n_best=n_best, normalise=by_average, stop=stop)
             for stop in (at_max_length, when_sure)
         )
         assert soon == late

@@ -187,6 +187,24 @@ class StepperLaws:
         self.same(stepper.token_log_probs(other, lengths), found)
         assert stepper.token_log_probs(ids[:, :0], lengths * 0).shape == (self.rows, 0)
 
+    @pytest.mark.parametrize("t", [0, 2, 4])
+    def test_branches_have_every_possible_id_once(self, stepper: Stepper[Any], t: int) -> None:
+        if not stepper.constrained:
+            with pytest.raises(NotImplementedError):
+                stepper.branches(stepper.start(self.rows))
+            return
+        state, _ = self.stepped(stepper, t)
+        possible = stepper.log_probs(state) > -torch.inf
+        possible[:, stepper.end] = False
+        times = torch.zeros(possible.shape, dtype=torch.int64)
+        for rows, ids, remaining in stepper.branches(state):
+            assert len(rows) == len(remaining)
+            assert (remaining >= 0)[possible[rows][:, ids.long()].any(dim=1)].all()
+            times[rows[:, None], ids.long()[None]] += 1
+        assert (times[possible] == 1).all()
+        assert times.max() <= 1
+        assert not times[:, stepper.end].any()
+
     def test_finished_rows_may_move_along(self, stepper: Stepper[Any]) -> None:
         state, ids = self.stepped(stepper, 3)
         last = ids[:, -1].clone()

@@ -55,6 +55,10 @@ class Acceptor(ABC):
     def step(self, place: Hashable, id: int) -> Hashable:
         """The place after one more id; one that :meth:`options` does not allow is never asked for."""
 
+    def remaining(self, place: Hashable) -> Needed:
+        """How much is left to do after each id, which groups the prefixes of a beam: by default ``options.needed``."""
+        return self.options(place).needed
+
     def accepts(self, ids: Sequence[int]) -> bool:
         """Whether the whole sequence is in the set."""
         place = self.start()
@@ -110,6 +114,14 @@ class All(Acceptor):
     def step(self, place: Hashable, id: int) -> Hashable:
         assert isinstance(place, tuple)
         return tuple(acceptor.step(part, id) for acceptor, part in zip(self.acceptors, place, strict=True))
+
+    def remaining(self, place: Hashable) -> Needed:
+        """The sum over the sets: the largest number, which is enough for ``needed``, hides progress in the others."""
+        if self.in_turn:
+            return self.options(place).needed
+        assert isinstance(place, tuple)
+        each = [acceptor.remaining(part) for acceptor, part in zip(self.acceptors, place, strict=True)]
+        return reduce(_plus, each)
 
     def _each(self, place: Hashable) -> list[Options]:
         assert isinstance(place, tuple)

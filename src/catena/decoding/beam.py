@@ -10,6 +10,7 @@ exhaustive search; width 1 is greedy. Time O(steps × width × v), memory O(step
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
@@ -19,15 +20,16 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from catena.decoding.ahead import Look, Nearest, nearest
+from catena.decoding.ahead import Look, nearest
+from catena.decoding.banks import branching, pick_by_bank
 from catena.decoding.coverage import Coverage
 from catena.decoding.hypothesis import Found, Hypothesis
+from catena.decoding.pick import Pick, likeliest_of
 from catena.decoding.ranking import Normaliser, Progress, Stop, by_nothing, when_sure
 from catena.decoding.stepper import Stepper, refuse_nan
 from catena.decoding.tree import Tree, flat_rows
 from catena.decoding.walk import check_lengths
 from catena.errors import ConfigError
-from catena.kernels.top import largest
 from catena.numerics import NEVER
 
 
@@ -38,6 +40,8 @@ class Ranking(NamedTuple):
     normalise: Normaliser = by_nothing
     coverage: float = 0.0
     stop: Stop = when_sure
+    groups: int = 1
+    """Equal parts of the slots whose hypotheses take turns: the best one of every part comes first."""
 
 
 @torch.no_grad()
@@ -67,59 +71,10 @@ def beam(
     if not 1 <= n_best <= width:
         raise ConfigError(f"a beam needs 1 <= n_best <= width, but n_best = {n_best} and width = {width}")
     look, pick = partial(nearest, k=width + 1), partial(likeliest_of, end=stepper.end, width=width)
+    if stepper.constrained:
+        look, pick = branching, partial(pick_by_bank, end=stepper.end, width=width)
     ranking = Ranking(n_best, normalise, coverage, stop)
     return search(stepper, state, look, pick, max_length, min_length, ranking, leaving=True)
-
-
-class Picked(NamedTuple):
-    """What goes on, and what ends with this step: cumulative log-probabilities and the slots they come from."""
-
-    live: Float[Tensor, "b k"]
-    parents: Int[Tensor, "b k"]
-    ids: Int[Tensor, "b k"]
-    ended: Float[Tensor, "b m"]
-    ended_parents: Int[Tensor, "b m"]
-
-
-Pick = Callable[[Any, Float[Tensor, "b k"]], Picked]
-"""From what was asked and the cumulative log-probabilities to what goes on and what ends."""
-
-
-def likeliest(
-    log_probs: Float[Tensor, "b k v"],
-    live: Float[Tensor, "b k"],
-    end: int,
-    width: int,
-    penalty: Float[Tensor, "b v"] | None = None,
-) -> Picked:
-    """The ``width`` best that go on, and of the ``width`` best of all those that end.
-
-    Twice as many candidates as slots are enough: each slot has one that ends. A ``penalty`` of ids counts in the
-    ranking alone.
-    """
-    ranked = log_probs if penalty is None else log_probs - penalty[:, None]
-    near = Nearest(*largest(ranked.flatten(0, 1), min(width + 1, log_probs.shape[2])))
-    return likeliest_of(near, live, end, width, penalty)
-
-
-def likeliest_of(
-    near: Nearest, live: Float[Tensor, "b k"], end: int, width: int, penalty: Float[Tensor, "b v"] | None = None
-) -> Picked:
-    """The same among the likeliest ids of each slot, of which log-probabilities have the penalty taken off."""
-    each = near.ids.shape[1]
-    ids = near.ids.view(len(live), live.shape[1] * each)
-    total = (live[:, :, None] + near.log_probs.view(*live.shape, each)).flatten(1)
-    total, places = total.topk(min(2 * width, total.shape[1]), dim=1)
-    ids, parents = ids.gather(1, places), places // each
-    if penalty is not None:
-        total = total + penalty.gather(1, ids)
-    is_end = ids == end
-    m = min(width, total.shape[1])
-    ended = total.masked_fill(~is_end, NEVER)[:, :m]
-    # Stable, so that what goes on stays in the order of its rank.
-    order = is_end.long().argsort(dim=1, stable=True)[:, :m]
-    going = total.masked_fill(is_end, NEVER).gather(1, order)
-    return Picked(going, parents.gather(1, order), ids.gather(1, order), ended, parents[:, :m])
 
 
 def search(
@@ -143,7 +98,9 @@ def search(
     b, device = len(ahead), ahead.device
     here = torch.arange(b, device=device)  # the rows that are still searched
     live = torch.zeros(b, 1, dtype=torch.float64, device=device)
-    best = torch.full((b, ranking.n_best), NEVER, dtype=torch.float64, device=device)
+    # One hypothesis is the best of all groups; of several, each group may have to give all but those of the others.
+    groups = ranking.groups if ranking.n_best > 1 else 1
+    best = torch.full((b, groups, ranking.n_best), NEVER, dtype=torch.float64, device=device)
     n_finished = torch.zeros(b, dtype=torch.int64, device=device)
     covered = Coverage(stepper, ranking.coverage) if ranking.coverage else None
     singly, places = leaving and stepper.single_rows and not covered, here
@@ -159,9 +116,10 @@ def search(
         ended = (scores, NEVER), (picked.ended, NEVER), (picked.ended_parents, 0)
         endings.append(Endings(*(_at(here, x, b, nothing) for x, nothing in ended)))
         tree.grow(_at(here, picked.parents, b, 0), _at(here, picked.ids, b, 0))
-        best = torch.cat((best, scores), dim=1).topk(ranking.n_best, dim=1).values
+        best = torch.cat((best, scores.unflatten(1, (groups, -1))), dim=2).topk(ranking.n_best, dim=2).values
         n_finished = n_finished + (scores > NEVER).sum(dim=1)
-        given_up = ranking.stop(Progress(n_finished[:, None], best[:, -1:], picked.live / largest[t]))
+        kept = best[:, :, -1].repeat_interleave(picked.live.shape[1] // groups, dim=1)
+        given_up = ranking.stop(Progress(n_finished[:, None], kept, picked.live / largest[t]))
         live = picked.live.masked_fill(given_up if leaving else given_up.all(dim=1, keepdim=True), NEVER)
         going = (live > NEVER).any(dim=1)
         n_going = int(going.sum())
@@ -199,7 +157,7 @@ class Endings(NamedTuple):
 
 
 def _ranked(tree: Tree, endings: list[Endings], live: Float[Tensor, "b k"], ranking: Ranking) -> Found:
-    """The best of each row: finished ones, then those cut off. Each is told once, though several groups may find it."""
+    """The best of each row: finished ones, then those cut off, each once though several groups may find it."""
     prefixes, length = tree.read(), len(tree)
     own = torch.arange(live.shape[1], device=live.device).expand(live.shape)
     parts = [*endings, Endings(live / (ranking.normalise(length) if length else 1.0), live, own)]
@@ -209,14 +167,44 @@ def _ranked(tree: Tree, endings: list[Endings], live: Float[Tensor, "b k"], rank
     finished, cut = (
         x.argsort(dim=1, descending=True, stable=True) for x in columns[0].split((n, live.shape[1]), dim=1)
     )
-    found: Found = []
-    for row, places in enumerate(torch.cat((finished, n + cut), dim=1).tolist()):
+    group = [i * ranking.groups // part.scores.shape[1] for part in parts for i in range(part.scores.shape[1])]
+
+    def ranked(row: int, places: list[int]) -> list[Hypothesis]:
         scores, log_probs, slots = (column[row].tolist() for column in columns)
-        told: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
-        for i in (i for i in places if scores[i] > NEVER):
-            ids = prefixes.of(row, steps[i], slots[i])
-            told.setdefault((ids, i < n), Hypothesis(ids, log_probs[i], scores[i], i < n))
-            if len(told) == ranking.n_best:
-                break
-        found.append(list(told.values()))
-    return found
+        queues: dict[tuple[bool, int], deque[int]] = {}
+        for i in places:
+            if scores[i] > NEVER:
+                queues.setdefault((i >= n, group[i]), deque()).append(i)
+        return _taking_turns(
+            queues,
+            lambda i: Hypothesis(prefixes.of(row, steps[i], slots[i]), log_probs[i], scores[i], i < n),
+            ranking.n_best,
+        )
+
+    return [ranked(row, places) for row, places in enumerate(torch.cat((finished, n + cut), dim=1).tolist())]
+
+
+def _taking_turns(
+    queues: dict[tuple[bool, int], deque[int]], read: Callable[[int], Hypothesis], n_best: int
+) -> list[Hypothesis]:
+    """The best of each group that no other group has given, then the next best; finished ones before those cut off.
+
+    ``queues[is_cut, group]`` has the hypotheses of a group as numbers, which ``read`` looks up, in order of score.
+    """
+    found: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
+    for cut in (False, True):
+        own = [queue for (is_cut, _), queue in sorted(queues.items()) if is_cut == cut]
+        while any(own) and len(found) < n_best:
+            turn: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
+            for queue in own:
+                while queue:
+                    one = read(queue.popleft())
+                    if (one.ids, cut) in found:
+                        continue
+                    new = (one.ids, cut) not in turn
+                    if new or one.score > turn[one.ids, cut].score:  # groups may round the same one differently
+                        turn[one.ids, cut] = one
+                    if new:
+                        break
+            found |= sorted(turn.items(), key=lambda pair: -pair[1].score)[: n_best - len(found)]
+    return list(found.values())

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.decoding.stepper import Stepper, Wrapping
+from catena.decoding.stepper import Branch, Stepper, Wrapping
 from catena.errors import ConfigError, ImpossibleError, ShapeError
 from catena.numerics import NEVER
 
@@ -142,6 +142,16 @@ class Bracketed(Wrapping[Nesting]):
     def log_probs(self, state: Nesting) -> Float[Tensor, "n v"]:
         unmatched = (self._kind == CLOSE) & (self._label != _top(state)[:, None])
         return self.stepper.log_probs(state.inner).masked_fill(~self._may(state)[:, self._kind] | unmatched, NEVER)
+
+    @property
+    def constrained(self) -> bool:
+        return True
+
+    def branches(self, state: Nesting) -> list[Branch]:
+        """A leaf and a closed bracket leave one id less to write, an opened one leaves one more."""
+        rows, left = torch.arange(len(state.depth), device=state.depth.device), state.leaves + state.depth
+        changes = (OPEN, 1), (CLOSE, -1), (LEAF, -1)
+        return [Branch(rows, (self._kind == kind).nonzero()[:, 0], left + change) for kind, change in changes]
 
     def _may(self, state: Nesting) -> Bool[Tensor, "n kind"]:
         """Which kinds of ids may come next. What is open, and the leaves that are left, must always find room."""

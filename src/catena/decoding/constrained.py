@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.decoding.acceptor import FAR, Acceptor
-from catena.decoding.stepper import Stepper, Wrapping
+from catena.decoding.stepper import Branch, Stepper, Wrapping
 from catena.errors import ConfigError, ImpossibleError
 from catena.numerics import NEVER
 
@@ -52,6 +53,7 @@ class Constrained(Wrapping[Constraint]):
         self._numbers: dict[Hashable, int] = {}
         self._needed: list[Tensor] = []
         self._moves: dict[tuple[int, int], int] = {}
+        self._ids_by_remaining: dict[int, list[tuple[int, Tensor]]] = {}
         shortest = acceptor.options(acceptor.start()).shortest
         if shortest >= FAR or (max_length is not None and shortest + 1 > max_length):
             raise ImpossibleError(
@@ -82,6 +84,29 @@ class Constrained(Wrapping[Constraint]):
         if self.max_length is not None:  # the id itself, those that must follow it, and the end must fit
             left = (self.max_length - state.written - 2).clamp(max=FAR - 1)
         return log_probs.masked_fill((torch.stack(rows) > left[:, None]).to(log_probs.device), NEVER)
+
+    @property
+    def constrained(self) -> bool:
+        return True
+
+    def branches(self, state: Constraint) -> list[Branch]:
+        found = []
+        for place in state.places.unique().tolist():
+            rows = (state.places == place).nonzero()[:, 0]
+            for remaining, ids in self._branches_of(place):
+                found.append(Branch(rows, ids, torch.full_like(rows, remaining)))
+        return found
+
+    def _branches_of(self, place: int) -> list[tuple[int, Int[Tensor, " c"]]]:
+        if place == DEAD:
+            return []
+        if place not in self._ids_by_remaining:
+            remaining = self.acceptor.remaining(self._known[place]).copy()
+            remaining[self.end] = FAR
+            values = np.unique(remaining[remaining < FAR]).tolist()
+            ids = [torch.from_numpy(np.flatnonzero(remaining == value).astype(np.int32)) for value in values]
+            self._ids_by_remaining[place] = list(zip(values, ids, strict=True))
+        return self._ids_by_remaining[place]
 
     def advance(self, state: Constraint, ids: Int[Tensor, " n"]) -> Constraint:
         places = [self._move(*move) for move in zip(state.places.tolist(), ids.tolist(), strict=True)]

@@ -41,8 +41,8 @@ class Progress(NamedTuple):
     """How far each row of a search, and each of ``k`` hypotheses that are still on its beam, has come."""
 
     n_finished: Int[Tensor, "b 1"]
-    kept: Float[Tensor, "b 1"]
-    """The score of the last hypothesis that would be returned now; -inf while there are too few."""
+    kept: Float[Tensor, "b k"]
+    """What the hypothesis must beat to be returned: -inf while too few are finished in its row, or in its group."""
     within_reach: Float[Tensor, "b k"]
     """The hypothesis cannot score better than this, however it goes on."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -40,6 +40,16 @@ def refuse_nan(log_probs: Float[Tensor, "n k"], written: int, rows: Int[Tensor, 
             f"log_probs of row {row} are nan after {written} ids, where an impossible id has -inf: look for nan among "
             f"the weights of the model"
         )
+
+
+class Branch(NamedTuple):
+    """Next ids after which a constraint requires the same number of ids, in each of some rows."""
+
+    rows: Int[Tensor, " m"]
+    ids: Int[Tensor, " c"]
+    """Without the end."""
+    remaining: Int[Tensor, " m"]
+    """How many ids the constraint requires, in each row, after any one of ``ids``."""
 
 
 class Stepper(ABC, Generic[State]):
@@ -92,6 +102,18 @@ class Stepper(ABC, Generic[State]):
     @abstractmethod
     def join(self, states: Sequence[State]) -> State:
         """The rows of several states, one state after another."""
+
+    @property
+    def constrained(self) -> bool:
+        """Whether :meth:`branches` groups the next ids by what a constraint still requires."""
+        return False
+
+    def branches(self, state: State) -> list[Branch]:
+        """All next ids that a constraint allows, grouped by how many ids it requires after them.
+
+        Beams reserve slots by these numbers. Only for steppers that are ``constrained``.
+        """
+        raise NotImplementedError
 
     def extend(self, state: State, ids: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> State:
         """The state after ``lengths[i]`` ids of row ``i``: reads a prompt. What lies beyond a length is not read.
@@ -164,6 +186,13 @@ class Wrapping(Stepper[State]):
     def device(self) -> torch.device | None:
         return self.stepper.device
 
+    @property
+    def constrained(self) -> bool:
+        return self.stepper.constrained
+
     @abstractmethod
     def inner(self, state: State) -> Any:
         """The state of the inner stepper."""
+
+    def branches(self, state: State) -> list[Branch]:
+        return self.stepper.branches(self.inner(state))

@@ -148,8 +148,8 @@ class Searcher:
         if wishes:
             if stepper.v != len(self.encoding.target.vocabulary):
                 raise DataError("a model that copies words of the source takes no constraint: ask one of another kind")
-            if isinstance(how, RankingSettings):  # ways to the phrases need room beside the likeliest ways
-                how = how.model_copy(update={"width": how.width * (1 + len(wishes.must))})
+            if isinstance(how, RankingSettings):  # slots for every number of phrases; beams double those of one
+                how = how.model_copy(update={"width": max(how.width, how.width * (1 + len(wishes.must)) // 2)})
             constrained = Constrained(stepper, acceptor_of(wishes, self.encoding.target), how.max_length)
             return search(how, constrained, constrained.after(state, len(sources)), generator)
         return search(how, stepper, state, generator)
