@@ -14,7 +14,7 @@ from catena.decoding.acceptor import Acceptor, All
 from catena.decoding.banks import branching, pick_by_bank
 from catena.decoding.beam import beam
 from catena.decoding.brackets import Bracketed, BracketIds
-from catena.decoding.constrained import Constrained
+from catena.decoding.constrained import Constrained, Constraint
 from catena.decoding.diverse import diverse_beam
 from catena.decoding.hypothesis import Found
 from catena.decoding.machine import MachineAcceptor
@@ -74,6 +74,7 @@ KINDS: dict[str, list[tuple[Acceptor, Allows]]] = {
     "a pattern": [pattern(text) for text in ("(a|b)*c(a|d)*", "a.*d", "(ab|cd)*a", "..(c|d)(ab)*", "d....?|a*b")],
     "a phrase, others excluded": [together(required([0, 1]), excluded([2], [3, 3]))],
     "a word in a pattern": [together(required([1]), pattern("a.*d")), together(required([3]), pattern("(a|d)*b.?"))],
+    "a word in a text of five": [together(required([id]), pattern(".....")) for id in range(4)],
     "verse": [in_verse("01"), in_verse("0101")],
 }
 
@@ -86,6 +87,7 @@ MOST_WORSE = {  # of 40 models, at widths 1, 2, 4 and 8. By log-probability only
     "a pattern": (4, 1, 0, 0),
     "a phrase, others excluded": (7, 3, 1, 0),
     "a word in a pattern": (9, 6, 1, 0),
+    "a word in a text of five": (14, 6, 3, 1),
     "verse": (19, 9, 1, 0),
 }
 
@@ -231,6 +233,27 @@ def test_branches_say_how_many_ids_are_required_at_least(kind: str) -> None:
             for id in ids.tolist():
                 begun = (*prefix, id)
                 assert int(remaining) == min(len(one) for one in allowed if one[: len(begun)] == begun) - len(begun)
+
+
+def test_progress_in_one_set_is_seen_beside_a_harder_set() -> None:
+    acceptor, _ = together(required([2]), pattern("....."))
+    assert acceptor.options(acceptor.start()).needed[:4].tolist() == [4, 4, 4, 4]
+    assert acceptor.remaining(acceptor.start())[:4].tolist() == [5, 5, 4, 5]
+
+
+def test_ties_are_broken_in_the_same_way_in_every_batch() -> None:
+    model = TableStepper(torch.full((V,), -math.log(V), dtype=torch.float64), END)
+    acceptor, _ = required([0, 1], [2])
+    prefixes = [2, 0], [3, 3], [0, 1], [1, 2]
+
+    def read(bound: Constrained, rows: Sequence[Sequence[int]]) -> Constraint:
+        return bound.extend(bound.start(len(rows)), torch.tensor(rows), torch.full((len(rows),), 2))
+
+    bound = Constrained(model, acceptor, 9)
+    found = beam(bound, read(bound, prefixes), 3, 6, n_best=3)
+    for prefix, own in zip(prefixes, found, strict=True):
+        alone = Constrained(model, acceptor, 9)
+        assert beam(alone, read(alone, [prefix]), 3, 6, n_best=3) == [own]
 
 
 def test_what_has_no_continuation_is_not_continued() -> None:

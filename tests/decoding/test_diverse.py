@@ -49,6 +49,15 @@ def taking_turns(lists: list[Listed], n: int) -> Listed:
     return taken[:n]
 
 
+def test_what_a_group_has_given_is_not_given_again_by_another_one() -> None:
+    for seed in range(80):
+        table = random_table(3, 2, seed=seed)
+        lists = diverse_by_hand(as_model(table), table.end, 4, 2, 0.2, 5)
+        found = diverse_beam(table, table.start(1), 4, 2, 5, 0.2, n_best=4)[0]
+        finished = [h.log_prob for h in found if h.finished]
+        assert finished == pytest.approx([x for _, x in taking_turns(lists, 4)])
+
+
 def test_the_best_of_each_group_comes_first() -> None:
     for seed in range(30):
         table = random_table(6, 2, end=5, seed=seed)
