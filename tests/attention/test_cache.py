@@ -44,3 +44,54 @@ def test_all_rows_in_their_order_are_no_work() -> None:
     assert cache.select(torch.tensor([1, 0])).read(0)[0].equal(cache.read(0)[0].flip(0))
     many = cache.select(torch.arange(100) % 2)
     assert many.read(0)[1].equal(cache.read(0)[1][torch.arange(100) % 2])
+
+
+def numbered(steps: int, first: int = 0) -> KeyValueCache:
+    """A cache of one sequence, whose keys and values are first, first + 1, …"""
+    cache = empty(1)
+    for i in range(steps):
+        cache = cache.grown(1)
+        cache.write(0, torch.full((1, 1, 1, 4), float(first + i)), torch.full((1, 1, 1, 4), -float(first + i)))
+    return cache
+
+
+def kept(cache: KeyValueCache) -> list[list[float]]:
+    """The keys of each sequence, after a check that the values are their negatives."""
+    keys, values = cache.read(0)
+    begins = [0] * len(keys) if cache.begins is None else cache.begins.tolist()
+    assert torch.equal(keys, -values)
+    return [row[0, begin:, 0].tolist() for row, begin in zip(keys, begins, strict=True)]
+
+
+def test_select_drops_leading_slots_that_no_selected_row_uses() -> None:
+    joined = KeyValueCache.join([numbered(9), numbered(4, 20), numbered(2, 30)])
+    assert (joined.used, kept(joined)) == (9, [[*range(9)], [20, 21, 22, 23], [30, 31]])
+    shorter = joined.select(torch.tensor([2, 1]))
+    assert (shorter.used, kept(shorter)) == (4, [[30, 31], [20, 21, 22, 23]])
+    assert torch.equal(torch.as_tensor(shorter.start), torch.tensor([2, 4]))
+    last = shorter.select(torch.tensor([0]))
+    assert (last.used, last.begins, kept(last)) == (2, None, [[30, 31]])
+    many = joined.select(torch.arange(100) % 2 + 1)
+    assert (many.used, kept(many)) == (4, [[20, 21, 22, 23], [30, 31]] * 50)
+    assert joined.select(torch.tensor([], dtype=torch.int64)).read(0)[0].shape[0] == 0
+
+
+def test_join_drops_leading_slots_that_no_row_uses() -> None:
+    # Rows that a beam selects in their order are not copied, so unused slots can reach a join.
+    ragged = KeyValueCache.join([numbered(9), numbered(4, 20)])
+    unused = KeyValueCache(ragged.select(torch.tensor([1, 1]))._room, 4, torch.tensor([2, 3]))
+    joined = KeyValueCache.join([unused, numbered(1, 30)])
+    assert (joined.used, kept(joined)) == (2, [[22, 23], [23], [30]])
+    same = KeyValueCache.join([numbered(3), numbered(3, 20)])
+    assert (same.begins, kept(same)) == (None, [[0, 1, 2], [20, 21, 22]])
+
+
+def test_a_batch_that_is_never_empty_keeps_as_many_slots_as_its_longest_row() -> None:
+    cache, most = KeyValueCache.join([numbered(1 + i) for i in range(4)]), 0
+    for _ in range(100):
+        lengths = cache.used - (torch.zeros(4, dtype=torch.int64) if cache.begins is None else cache.begins)
+        rows = (lengths < 10).nonzero()[:, 0]
+        cache = KeyValueCache.join([cache.select(rows), *(numbered(1) for _ in range(4 - len(rows)))]).grown(1)
+        cache.write(0, one(4), one(4))
+        most = max(most, cache.used)
+    assert most == 10

@@ -114,41 +114,49 @@ class KeyValueCache:
         return real & causal_mask(t, self.used, self.begins.device)
 
     def select(self, rows: Int[Tensor, " m"]) -> KeyValueCache:
-        """The cache of the given sequences, in their order."""
-        data = self._room.data[..., : self.used, :]
-        size = max(LEAST_ROOM, self.used + self.used // 2)
+        """The cache of the given sequences, in their order, without the first slots that none of them uses."""
         few = rows.device.type == "cpu" and len(rows) <= FEW_ROWS
         numbers = rows.tolist() if few else []
-        if few and numbers == list(range(data.shape[2])):
+        if few and numbers == list(range(self._room.data.shape[2])):
             return self
-        room = _fresh(data, len(rows), size)
-        here = room[..., : self.used, :]
+        unused, begins = _trimmed(None if self.begins is None else self.begins[rows])
+        data, used = self._room.data[..., unused : self.used, :], self.used - unused
+        room = _fresh(data, len(rows), max(LEAST_ROOM, used + used // 2))
+        here = room[..., :used, :]
         if few:
             for i, row in enumerate(numbers):  # four times as fast as one index_select into a part of the room
                 here[:, :, i] = data[:, :, row]
         else:
             here.copy_(data.index_select(2, rows))
-        return KeyValueCache(_Room(room, self.used), self.used, None if self.begins is None else self.begins[rows])
+        return KeyValueCache(_Room(room, used), used, begins)
 
     @staticmethod
     def join(caches: Sequence[KeyValueCache]) -> KeyValueCache:
-        """The sequences of several caches, one after another."""
+        """The sequences of several caches, one after another, without the first slots that none of them uses."""
         if len(caches) == 1:
             return caches[0]
-        used = max(cache.used for cache in caches)
-        first = caches[0]._room.data
-        b = sum(cache._room.data.shape[2] for cache in caches)
-        data = first.new_zeros(*first.shape[:2], b, first.shape[3], max(LEAST_ROOM, used + used // 2), first.shape[5])
-        row, begins = 0, []
-        for cache in caches:
-            n = cache._room.data.shape[2]
-            data[:, :, row : row + n, :, used - cache.used : used] = cache._room.data[..., : cache.used, :]
-            later = used - cache.used
-            own = cache.begins if cache.begins is not None else torch.zeros(n, dtype=torch.long, device=first.device)
-            begins.append(own + later)
-            row += n
-        ragged = any(cache.used != used or cache.begins is not None for cache in caches)
-        return KeyValueCache(_Room(data, used), used, torch.cat(begins) if ragged else None)
+        most, first = max(cache.used for cache in caches), caches[0]._room.data
+        sizes = [cache._room.data.shape[2] for cache in caches]
+        none = torch.zeros(max(sizes, default=0), dtype=torch.long, device=first.device)
+        each = [none[:n] if cache.begins is None else cache.begins for cache, n in zip(caches, sizes, strict=True)]
+        later = [own + most - cache.used for cache, own in zip(caches, each, strict=True)]
+        unused, begins = _trimmed(torch.cat(later))
+        used = most - unused
+        data = first.new_zeros(
+            *first.shape[:2], sum(sizes), first.shape[3], max(LEAST_ROOM, used + used // 2), first.shape[5]
+        )
+        for cache, rows in zip(caches, data.split(sizes, dim=2), strict=True):
+            own = min(cache.used, used)
+            rows[..., used - own : used, :] = cache._room.data[..., cache.used - own : cache.used, :]
+        return KeyValueCache(_Room(data, used), used, begins)
+
+
+def _trimmed(begins: Int[Tensor, " b"] | None) -> tuple[int, Int[Tensor, " b"] | None]:
+    """How many first slots no sequence uses, and where each sequence begins without them; None if all begin at 0."""
+    if begins is None or not len(begins):
+        return 0, begins
+    low, high = (int(x) for x in begins.aminmax())
+    return low, None if low == high else begins - low
 
 
 def _fresh(like: Float[Tensor, "l 2 _ h _ d"], b: int, size: int) -> Float[Tensor, "l 2 b h s d"]:
