@@ -18,6 +18,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
@@ -51,6 +53,23 @@ def read_axes(name: str, shape: tuple[int, ...], axes: str, **known: int) -> dic
 def mask_from_lengths(lengths: Int[Tensor, "*batch"], t: int) -> Bool[Tensor, "*batch t"]:
     """``mask[..., i]`` is True where position ``i`` is real, that is, ``i < lengths[...]``."""
     return torch.arange(t, device=lengths.device) < lengths[..., None]
+
+
+def cat_padded(parts: Sequence[Shaped[Tensor, "_ ..."]], fill: float | bool = 0) -> Shaped[Tensor, "n ..."]:
+    """The rows of several tensors, one after another, each filled up at the end of every other axis to the longest."""
+    sizes = [max(size) for size in zip(*(part.shape[1:] for part in parts), strict=True)]
+    filled = []
+    for part in parts:
+        missing = [size - own for size, own in zip(sizes, part.shape[1:], strict=True)]
+        more = [n for size in reversed(missing) for n in (0, size)]
+        filled.append(torch.nn.functional.pad(part, more, value=fill) if any(missing) else part)
+    return torch.cat(filled)
+
+
+def last_real(mask: Bool[Tensor, "b t"]) -> int:
+    """How many positions there are up to the last one that is real in any row."""
+    real = mask.any(dim=0).nonzero()
+    return int(real[-1]) + 1 if len(real) else 0
 
 
 # --- whether what is given can be used --------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from catena.decoding.stepper import Attentive, Stepper
 from catena.errors import ShapeError
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.seq2seq.sides import Sides
-from tests.laws.stepper_laws import StepperLaws
+from tests.laws.stepper_laws import StepperLaws, some_ids
 
 SIDES = Sides(n_source=9, counts=(0, 2, 0, 5, 4, 3, 2, 2), begin=2, end=3, forbidden=(0, 2))
 ONE_VOCABULARY = Sides(n_source=8, counts=SIDES.counts, begin=2, end=3, forbidden=(0, 2), shared=True)
@@ -160,6 +160,48 @@ class EncoderDecoderLaws(StepperLaws):
         stepper = model.stepper(self.source(self.sources))
         with pytest.raises(ShapeError, match=r"start\(2\) must have one row for each source, and there are 5"):
             stepper.start(2)
+
+    def advanced(self, stepper: Stepper[Any], n: int, rows: list[int], t: int) -> Any:
+        """The state of some rows after ``t`` ids."""
+        state = stepper.select(stepper.start(n), torch.tensor(rows))
+        for ids in some_ids(stepper, state, t).unbind(1):
+            state = stepper.advance(state, ids)
+        return state
+
+    @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0]])
+    def test_joined_states_of_several_steppers_equal_separate_ones(
+        self, model: EncoderDecoder, order: list[int]
+    ) -> None:
+        """Sources of other batches and widths, at other steps; a joined state is joined again."""
+        batches = [self.sources, self.sources[2::-1], self.sources[1:3]]
+        picks = [([3, 3, 0, 0], 3), ([1, 1, 2, 2, 0, 0], 1), ([1, 0], 0)]
+        steppers = [model.stepper(self.source(batches[i])) for i in order]
+        states = [
+            self.advanced(stepper, len(batches[i]), *picks[i]) for i, stepper in zip(order, steppers, strict=True)
+        ]
+        joined = steppers[0].join([steppers[0].join(states[:2]), states[2]])
+        for _ in range(4):
+            self.same_as_separate(steppers, joined, states)
+            each = [some_ids(x, state, 1)[:, 0] for x, state in zip(steppers, states, strict=True)]
+            joined = steppers[0].advance(joined, torch.cat(each))
+            states = [x.advance(state, ids) for x, state, ids in zip(steppers, states, each, strict=True)]
+        last = steppers[0].select(joined, torch.tensor([10, 11, 4]))
+        separate = torch.cat([x.log_probs(state) for x, state in zip(steppers, states, strict=True)])
+        self.same(steppers[0].log_probs(last), separate[[10, 11, 4]])
+
+    def same_as_separate(self, steppers: list[Any], joined: Any, states: list[Any]) -> None:
+        """Check the log-probabilities and the attention of a joined state of the first stepper."""
+        separate = [x.log_probs(state) for x, state in zip(steppers, states, strict=True)]
+        self.same(steppers[0].log_probs(joined), torch.cat(separate))
+        if not isinstance(steppers[0], Attentive):
+            return
+        row, weights, mask = 0, steppers[0].attention(joined), steppers[0].source_mask(joined)
+        for stepper, state in zip(steppers, states, strict=True):
+            for own, real in zip(stepper.attention(state), stepper.source_mask(state), strict=True):
+                assert mask[row].sum() == real.sum()
+                self.same(weights[row][mask[row]], own[real])
+                assert not weights[row][~mask[row]].any()
+                row += 1
 
     @pytest.mark.parametrize("ask", ["loss", "token_log_probs", "attention"])
     def test_targets_that_do_not_fit_their_sources_are_refused(self, model: EncoderDecoder, ask: str) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from catena.decoding.beam import beam
 from catena.decoding.greedy import greedy
 from catena.encoders.settings import RecurrentSettings, TransformerSettings
-from catena.errors import DataError
+from catena.errors import ConfigError, DataError
 from catena.seq2seq.base import Source
 from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.copy import CopyNet
@@ -71,6 +71,18 @@ def test_ids_beyond_the_vocabulary_and_the_new_words_are_refused(wrong: int) -> 
         model.loss(source, torch.full_like(targets, wrong), lengths)
     with pytest.raises(DataError, match=f"the copies of a source must be ids from 0 to 9, .* but one is {wrong}"):
         model.stepper(replace(source, copies=copies.flip(1)))
+
+
+@torch.no_grad()
+def test_join_raises_if_a_source_has_words_beyond_the_vocabulary_of_the_stepper() -> None:
+    model = network()
+    few = model.stepper(replace(source_of([[4, 6]]), n_new=1))
+    more = model.stepper(source_of([[7, 4, 6]]))
+    with pytest.raises(ConfigError, match=r"must have ids below 9, got 9\. Call join of the stepper"):
+        few.join([few.start(1), more.start(1)])
+    joined = more.join([more.start(1), few.start(1)])
+    assert torch.allclose(more.log_probs(joined)[1:, :9], few.log_probs(few.start(1)))
+    assert (more.log_probs(joined)[1, 9] == -torch.inf).all()
 
 
 # --- a reference ------------------------------------------------------------------------------------------------------

@@ -64,6 +64,34 @@ class TestPointerStepperWithACache(StepperLaws):
         return lambda: network("some", decoder=decoder, score="scaled").stepper(points([6, 4, 5, 6, 3]))
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("rule", ["order", "ring", "any"])
+def test_joined_states_of_two_pointer_steppers_equal_separate_ones(rule: str) -> None:
+    model = network(rule)
+    long, short = model.stepper(points([6, 4, 5])), model.stepper(points([3, 2], seed=1))
+    states = [long.select(long.start(3), torch.tensor([2, 0, 0])), short.start(2)]
+    joined = long.join([states[0], short.select(states[1], torch.tensor([1, 0]))])
+    states[1] = short.select(states[1], torch.tensor([1, 0]))
+    for _ in range(3):
+        each = [stepper.log_probs(state) for stepper, state in zip((long, short), states, strict=True)]
+        found = long.log_probs(joined)
+        assert torch.allclose(found[:3], each[0])
+        assert torch.allclose(found[3:, :4], each[1])
+        assert (found[3:, 4:] == -torch.inf).all()
+        assert torch.equal(long.source_mask(joined).sum(1), torch.tensor([5, 6, 6, 2, 3]))
+        ids = [x.argmax(dim=1) for x in each]
+        joined = long.advance(joined, torch.cat(ids))
+        states = [x.advance(state, i) for x, state, i in zip((long, short), states, ids, strict=True)]
+
+
+def test_join_raises_if_an_input_is_longer_than_those_of_the_pointer_stepper() -> None:
+    model = network()
+    long, short = model.stepper(points([6, 4])), model.stepper(points([3]))
+    with pytest.raises(ConfigError, match=r"at most 3 positions, got 6\. Call join of the stepper"):
+        short.join([short.start(1), long.start(2)])
+    assert long.log_probs(long.join([short.start(1), long.start(2)])).shape == (3, 7)
+
+
 def by_loops(model: PointerNetwork, things: Things, row: int, target: list[int]) -> Tensor:
     """log p of each id of one target, one number after another: the formulas of the paper, and nothing else."""
     n = int(things.lengths[row])

@@ -115,6 +115,47 @@ def test_long_rows_are_looked_at_in_blocks_as_the_plain_steps_look(positions: st
         check(joined)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_long_rows_of_several_compiled_steppers_are_joined_with_their_blocks(positions: str) -> None:
+    model = made(SIDES, output={"kind": "softmax"}, positions=positions, n_heads=2, d=64).float()
+    random = torch.Generator().manual_seed(3)
+    steppers: list[Any] = []
+    for source in (sources(3), sources(2, 9)):
+        parts = model.embedded, model.decoder, model.output, model.begin, model.end, model.encode(source)
+        steppers.append([CompiledStepper(*parts), TransformerStepper(*parts)])
+    states = [[stepper.start(n) for stepper in pair] for pair, n in zip(steppers, (3, 2), strict=True)]
+    for i, (t, n) in enumerate(((45, 3), (70, 2))):
+        for _ in range(t):
+            ids = torch.randint(0, V, (n,), generator=random)
+            states[i] = [stepper.advance(x, ids) for stepper, x in zip(steppers[i], states[i], strict=True)]
+    joined = [stepper.join([states[0][i], states[1][i]]) for i, stepper in enumerate(steppers[0])]
+    for _ in range(35):
+        ids = torch.randint(0, V, (5,), generator=random)
+        joined = [stepper.advance(x, ids) for stepper, x in zip(steppers[0], joined, strict=True)]
+        ours, theirs = (stepper.log_probs(x) for stepper, x in zip(steppers[0], joined, strict=True))
+        torch.testing.assert_close(ours, theirs, rtol=0.0, atol=2e-5)
+
+
+@torch.no_grad()
+def test_a_compiled_batch_that_is_never_empty_keeps_what_its_rows_use() -> None:
+    """Each step, rows of 10 ids leave and rows of new steppers join."""
+    model, t = made(SIDES, output={"kind": "softmax"}).float(), torch.zeros(4, dtype=torch.int64)
+    first = model.stepper(sources(4))
+    state = first.start(4)
+    for step in range(60):
+        t += 1
+        rows = ((t < 10) & (torch.arange(4) != step % 7)).nonzero()[:, 0]
+        fresh = model.stepper(sources(4 - len(rows))) if len(rows) < 4 else None
+        parts = [first.select(state, rows)] + ([] if fresh is None else [fresh.start(4 - len(rows))])
+        t = torch.cat((t[rows], torch.zeros(4 - len(rows), dtype=torch.int64)))
+        state = first.advance(first.join(parts), torch.full((4,), 5))
+        assert state.entries.shape[1] <= 12
+        assert state.pool.filled <= 4 * 12 + 4 * 7
+        assert len(state.sources.lengths) <= 8
+    assert not first.log_probs(state).isnan().any()
+
+
 def stranger_of(model: Transformer, norm_first: bool) -> nn.Transformer:
     """torch's own Transformer with the model's weights."""
     stranger = nn.Transformer(8, 2, 2, 2, 12, 0.0, batch_first=True, norm_first=norm_first).double()

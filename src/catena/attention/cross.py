@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from catena.attention.focus import Focus, Soft
 from catena.attention.scores import Score, build_score
 from catena.errors import ConfigError, ShapeError
+from catena.shapes import cat_padded, last_real
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,6 +40,15 @@ class Keys:
         """The sources of the given rows."""
         keys, values = (tuple(x[rows] for x in heads) for heads in (self.keys, self.values))
         return Keys(keys, values, self.mask[rows])
+
+    @staticmethod
+    def join(several: Sequence[Keys]) -> Keys:
+        """Sources one after another, as wide as the longest of them is."""
+        mask = cat_padded([one.mask for one in several], fill=False)
+        s = last_real(mask)
+        keys = tuple(cat_padded(heads)[:, :s] for heads in zip(*(one.keys for one in several), strict=True))
+        values = tuple(cat_padded(heads)[:, :s] for heads in zip(*(one.values for one in several), strict=True))
+        return Keys(keys, values, mask[:, :s])
 
 
 class Looked(NamedTuple):

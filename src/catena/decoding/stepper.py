@@ -101,7 +101,11 @@ class Stepper(ABC, Generic[State]):
 
     @abstractmethod
     def join(self, states: Sequence[State]) -> State:
-        """The rows of several states, one state after another."""
+        """The rows of several states, one state after another.
+
+        The states may be of other steppers of the same model, with other sources; a stepper that cannot join them
+        raises an error.
+        """
 
     @property
     def constrained(self) -> bool:

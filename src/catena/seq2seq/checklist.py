@@ -50,7 +50,7 @@ from catena.seq2seq.checklist_settings import ChecklistSettings
 from catena.seq2seq.checklist_state import LM, NEW, USED, Agenda, Checked, Step
 from catena.seq2seq.grouped import check_rows
 from catena.seq2seq.sides import Sides
-from catena.shapes import mask_from_lengths
+from catena.shapes import cat_padded, mask_from_lengths
 
 GATES = 4
 
@@ -361,11 +361,9 @@ class ChecklistStepper(Stepper[Row], Attentive[Row]):
         return Row(step, state.agenda.select(rows), *(part[rows] for part in state[2:]))
 
     def join(self, states: Sequence[Row]) -> Row:
-        """All states must be of this stepper: their agendas have one width."""
         steps, agendas, *others = zip(*states, strict=True)
-        step = Step(*(torch.cat(parts) for parts in zip(*steps, strict=True)))
-        agenda = Agenda(*(torch.cat(parts) for parts in zip(*agendas, strict=True)))
-        return Row(step, agenda, *(torch.cat(parts) for parts in others))
+        step = Step(*(cat_padded(parts) for parts in zip(*steps, strict=True)))
+        return Row(step, Agenda.join(agendas), *(cat_padded(parts) for parts in others))
 
     def attention(self, state: Row) -> Float[Tensor, "n s"]:
         return torch.bmm(state.step.checked.share, state.spread)[:, 0]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from catena.numerics import NEVER
+from catena.shapes import cat_padded
 
 LM, NEW, USED = range(3)
 """The ways of the switch."""
@@ -39,6 +43,13 @@ class Agenda(NamedTuple):
     def select(self, rows: Int[Tensor, " m"]) -> Agenda:
         """Those of the given rows."""
         return Agenda(*(part[rows] for part in self))
+
+    @staticmethod
+    def join(several: Sequence[Agenda]) -> Agenda:
+        """One after another, with as many items and words as the longest has."""
+        fills = {"closed": NEVER, "word_closed": NEVER}
+        parts = zip(Agenda._fields, zip(*several, strict=True), strict=True)
+        return Agenda(*(cat_padded(part, fills.get(name, 0.0)) for name, part in parts))
 
 
 class Step(NamedTuple):

@@ -15,7 +15,7 @@ from catena.encoders.tails import Tails, empty_tails, join_tails, select_tails
 from catena.outputs.base import OutputLayer
 from catena.seq2seq.base import Memory
 from catena.seq2seq.grouped import Sources, check_rows
-from catena.shapes import mask_from_lengths
+from catena.shapes import cat_padded, mask_from_lengths
 
 Embed = Callable[[Int[Tensor, "n t"], Int[Tensor, " n"]], Float[Tensor, "n t d"]]
 
@@ -86,12 +86,13 @@ class ConvolutionalStepper(Stepper[ConvolutionalState], Attentive[ConvolutionalS
         several = [state for state in states if len(state.hidden)] or list(states[:1])
         if len(several) == 1:
             return several[0]
+        sources = Sources.of_states([(state.sources, state.each) for state in several])
         return ConvolutionalState(
             join_tails([state.tails for state in several]),
             torch.cat([state.places for state in several]),
-            Sources.of_states([(state.sources, state.each) for state in several]),
+            sources,
             torch.cat([state.hidden for state in several]),
-            torch.cat([state.looked for state in several]),
+            cat_padded([state.looked for state in several])[:, : sources.mask.shape[1]],
         )
 
     @torch.no_grad()

@@ -35,15 +35,15 @@ from catena.encoders import settings as encoders
 from catena.encoders.build import build_encoder, build_recurrence
 from catena.encoders.cells import State
 from catena.encoders.initialise import initialise
-from catena.errors import DataError
+from catena.errors import ConfigError, DataError
 from catena.kernels.output_softmax import wide
 from catena.numerics import NEVER, log_add_exp, log_sum_exp, masked_softmax, safe_log
 from catena.outputs.scores import WordScores
 from catena.seq2seq.base import EncoderDecoder, Memory, Source, real_targets
 from catena.seq2seq.copy_settings import CopySettings
-from catena.seq2seq.grouped import check_rows
+from catena.seq2seq.grouped import check_rows, live_sources
 from catena.seq2seq.sides import Sides
-from catena.shapes import can_look_at, mask_from_lengths
+from catena.shapes import can_look_at, cat_padded, last_real, mask_from_lengths
 
 
 class Sources(NamedTuple):
@@ -63,6 +63,12 @@ class Sources(NamedTuple):
     def select(self, rows: Int[Tensor, " m"]) -> Sources:
         """Those of the given rows."""
         return Sources(*(part[rows] for part in self))
+
+    @staticmethod
+    def join(several: Sequence[Sources]) -> Sources:
+        """Sources one after another, as wide as the longest of them is."""
+        s = max(last_real(one.real) for one in several)
+        return Sources(*(cat_padded(parts)[:, :s] for parts in zip(*several, strict=True)))
 
 
 class Step(NamedTuple):
@@ -243,9 +249,10 @@ def joined(
 
 
 class CopyState(NamedTuple):
-    """Targets that were read, and the source that each row belongs to."""
+    """Targets that were read, the sources, and which of them each row belongs to."""
 
     step: Step
+    sources: Sources
     owners: Int[Tensor, " n"]
 
 
@@ -258,55 +265,72 @@ class CopyStepper(Stepper[CopyState], Attentive[CopyState]):
         self.model, self.n_new = model, source.n_new
         self.v, self.end = model.v + source.n_new, model.end
         self.sources = model.sources(model.encode(source))
-        self._last = torch.arange(len(source), device=source.ids.device), self.sources
+        self._last = self.sources, torch.arange(len(source), device=source.ids.device), self.sources
 
     @torch.no_grad()
     def start(self, n: int) -> CopyState:
         check_rows(n, len(self.sources.real))
         owners = torch.arange(n, device=self.sources.real.device)
-        return self._read(self.model.started(self.sources), torch.full_like(owners, self.model.begin), owners)
+        first = CopyState(self.model.started(self.sources), self.sources, owners)
+        return self.advance(first, torch.full_like(owners, self.model.begin))
 
     @torch.no_grad()
     def log_probs(self, state: CopyState) -> Float[Tensor, "n w"]:
         words = self.model.word_scores(state.step.cell[0])
         copied = state.step.copy_scores.to(words.dtype)
-        return joined(words, copied, self._sources_of(state.owners).copies, self.n_new)
+        return joined(words, copied, self._sources_of(state).copies, self.n_new)
 
     @torch.no_grad()
     def advance(self, state: CopyState, ids: Int[Tensor, " n"]) -> CopyState:
-        return self._read(state.step, ids, state.owners)
-
-    def _read(self, before: Step, ids: Int[Tensor, " n"], owners: Int[Tensor, " n"]) -> CopyState:
         read = self.model.read(ids[:, None])[:, 0]
-        return CopyState(self.model.step(read, ids, before, self._sources_of(owners)), owners)
+        return state._replace(step=self.model.step(read, ids, state.step, self._sources_of(state)))
 
-    def _sources_of(self, owners: Int[Tensor, " n"]) -> Sources:
+    def _sources_of(self, state: CopyState) -> Sources:
         """The source of each row. From step to step most searches leave them as they are: then nothing is copied."""
-        if not torch.equal(self._last[0], owners):
-            self._last = owners, self.sources.select(owners)
-        return self._last[1]
+        sources, owners, _ = self._last
+        if sources is not state.sources or not torch.equal(owners, state.owners):
+            self._last = state.sources, state.owners, state.sources.select(state.owners)
+        return self._last[2]
 
     def select(self, state: CopyState, rows: Int[Tensor, " m"]) -> CopyState:
         cell, copy_scores, weights = state.step
         step = Step(tuple(part[rows] for part in cell), copy_scores[rows], weights[rows])
-        return CopyState(step, state.owners[rows])
+        return CopyState(step, state.sources, state.owners[rows])
 
     def join(self, states: Sequence[CopyState]) -> CopyState:
-        cells = zip(*(state.step.cell for state in states), strict=True)
+        """Raise :class:`ConfigError` if a source has more new words than this stepper's vocabulary."""
+        several = [state for state in states if len(state.owners)] or list(states[:1])
+        sources, owners = self._joined_sources(several)
+        s = sources.real.shape[1]
+        cells = zip(*(state.step.cell for state in several), strict=True)
         step = Step(
             tuple(torch.cat(parts) for parts in cells),
-            torch.cat([state.step.copy_scores for state in states]),
-            torch.cat([state.step.weights for state in states]),
+            cat_padded([state.step.copy_scores for state in several], NEVER)[:, :s],
+            cat_padded([state.step.weights for state in several])[:, :s],
         )
-        return CopyState(step, torch.cat([state.owners for state in states]))
+        return CopyState(step, sources, owners)
+
+    def _joined_sources(self, states: Sequence[CopyState]) -> tuple[Sources, Int[Tensor, " n"]]:
+        each = [state.owners for state in states]
+        if all(state.sources is self.sources for state in states):
+            return self.sources, torch.cat(each)
+        live, owners = live_sources(each)
+        sources = Sources.join([state.sources.select(own) for state, own in zip(states, live, strict=True)])
+        largest = int(sources.copies.max()) if sources.copies.numel() else 0
+        if largest >= self.v:
+            raise ConfigError(
+                f"the new words of joined sources must have ids below {self.v}, got {largest}. Call join of the "
+                f"stepper whose Source.n_new is the largest."
+            )
+        return sources, owners
 
     @torch.no_grad()
     def attention(self, state: CopyState) -> Float[Tensor, "n s"]:
-        rows = self._sources_of(state.owners)
+        rows = self._sources_of(state)
         return self.model.origins(state.step.cell[0][:, None], state.step.weights[:, None], rows)[:, 0]
 
     def source_mask(self, state: CopyState) -> Bool[Tensor, "n s"]:
-        return self.sources.real[state.owners]
+        return state.sources.real[state.owners]
 
 
 def build_copy(settings: CopySettings, sides: Sides) -> CopyNet:

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.errors import ShapeError
+from catena.shapes import cat_padded, last_real
 
 Projected = tuple[Float[Tensor, "b h s d_keys"], Float[Tensor, "b h s d_values"]]
 """The keys and values of sources, as one attention looks at them."""
@@ -49,10 +50,15 @@ class Sources:
 
     @staticmethod
     def join(several: Sequence[Sources]) -> Sources:
-        """Sources of one width, one after another."""
-        layers = zip(*(sources.projected for sources in several), strict=True)
-        projected = [(torch.cat([k for k, _ in layer]), torch.cat([v for _, v in layer])) for layer in layers]
-        return Sources(projected, torch.cat([s.mask for s in several]), all(s.whole for s in several))
+        """Sources one after another, as wide as the longest of them is."""
+        layers = [tuple(zip(*layer, strict=True)) for layer in zip(*(s.projected for s in several), strict=True)]
+        if len({s.mask.shape[1] for s in several}) == 1:
+            projected = [(torch.cat(keys), torch.cat(values)) for keys, values in layers]
+            return Sources(projected, torch.cat([s.mask for s in several]), all(s.whole for s in several))
+        mask = cat_padded([s.mask for s in several], fill=False)
+        s = last_real(mask)
+        projected = [(cat_padded(keys)[:, :, :s], cat_padded(values)[:, :, :s]) for keys, values in layers]
+        return Sources(projected, mask[:, :s], whole=False)
 
     def of_rows(self, each: int, rows: Int[Tensor, " m"]) -> Sources:
         """The sources of some rows, where each source has ``each`` neighbouring ones."""
@@ -68,6 +74,21 @@ class Sources:
             rows = torch.arange(len(sources), device=sources.mask.device)
             several.append(sources.select(rows.repeat_interleave(each // least)))
         return Sources.join(several)
+
+
+def live_sources(of: Sequence[Int[Tensor, " _"]]) -> tuple[list[Int[Tensor, " _"]], Int[Tensor, " n"]]:
+    """The sources of each of several states that have rows, and the source of all rows among these.
+
+    Args:
+        of: the source of each row of each state.
+    """
+    live, numbers, first = [], [], 0
+    for own in of:
+        used, number = own.unique(return_inverse=True)
+        live.append(used)
+        numbers.append(number + first)
+        first += len(used)
+    return live, torch.cat(numbers)
 
 
 def check_rows(n: int, b: int) -> None:

@@ -34,10 +34,10 @@ from catena.encoders.causal import CausalEncoder
 from catena.errors import ConfigError
 from catena.numerics import NEVER
 from catena.seq2seq.base import real_targets
-from catena.seq2seq.grouped import check_rows
+from catena.seq2seq.grouped import check_rows, live_sources
 from catena.seq2seq.pointer_settings import PointerSettings
 from catena.seq2seq.pointing import END, RULES, allowed, allowed_after
-from catena.shapes import checked_lengths, mask_from_lengths
+from catena.shapes import cat_padded, checked_lengths, last_real, mask_from_lengths
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -167,10 +167,18 @@ class PointerNetwork(nn.Module):
         return PointerStepper(self, things)
 
 
+class Inputs(NamedTuple):
+    """Inputs as a pointer network has encoded them."""
+
+    states: Float[Tensor, "b s d"]
+    real: Bool[Tensor, "b s"]
+
+
 class PointerState(NamedTuple):
     """Prefixes, one for each row, and the input each belongs to."""
 
     decoder: Any
+    inputs: Inputs
     query: Float[Tensor, "n d"]
     owners: Int[Tensor, " n"]
     written: Int[Tensor, "n t"]
@@ -185,47 +193,71 @@ class PointerStepper(Stepper[PointerState], Attentive[PointerState]):
 
     @torch.no_grad()
     def __init__(self, model: PointerNetwork, things: Things) -> None:
-        self.model, self.things, self.real = model, things, things.real
-        self.states = model.encode(things)
-        self.v = self.real.shape[1] + 1
+        self.model, self.things = model, things
+        self.inputs = Inputs(model.encode(things), things.real)
+        self.v = things.real.shape[1] + 1
 
     @torch.no_grad()
     def start(self, n: int) -> PointerState:
         check_rows(n, len(self.things))
-        first = self.model.first(self.states, self.things.lengths)
+        first = self.model.first(self.inputs.states, self.things.lengths)
         begun = self.model.decoder.begin(n, first.device, first.dtype)
         query, decoder = self.model.decoder.continue_(first[:, None], begun)
         rows = torch.arange(n, device=first.device)
-        return PointerState(decoder, query[:, 0], rows, rows.new_zeros(n, 0), torch.zeros_like(rows))
+        return PointerState(decoder, self.inputs, query[:, 0], rows, rows.new_zeros(n, 0), torch.zeros_like(rows))
 
     @torch.no_grad()
     def log_probs(self, state: PointerState) -> Float[Tensor, "n v"]:
-        may = allowed_after(self.model.rule, state.written, state.lengths, self.real[state.owners])
-        return self.model.look(state.query[:, None], self.states[state.owners], may[:, None])[:, 0]
+        states, real = (part[state.owners] for part in state.inputs)
+        may = allowed_after(self.model.rule, state.written, state.lengths, real)
+        return self.model.look(state.query[:, None], states, may[:, None])[:, 0]
 
     @torch.no_grad()
     def advance(self, state: PointerState, ids: Int[Tensor, " n"]) -> PointerState:
-        inputs = self.model.read(self.states[state.owners], ids[:, None])
+        inputs = self.model.read(state.inputs.states[state.owners], ids[:, None])
         query, decoder = self.model.decoder.continue_(inputs, state.decoder)
         written = pad(state.written, (0, 1)).scatter(1, state.lengths[:, None], ids[:, None])
-        return PointerState(decoder, query[:, 0], state.owners, written, state.lengths + 1)
+        return PointerState(decoder, state.inputs, query[:, 0], state.owners, written, state.lengths + 1)
 
     def select(self, state: PointerState, rows: Int[Tensor, " m"]) -> PointerState:
         decoder = self.model.decoder.select(state.decoder, rows)
-        return PointerState(decoder, *(part[rows] for part in state[1:]))
+        query, owners, written, lengths = (part[rows] for part in state[2:])
+        return PointerState(decoder, state.inputs, query, owners, _trimmed(written, lengths), lengths)
 
     def join(self, states: Sequence[PointerState]) -> PointerState:
-        most = max(state.written.shape[1] for state in states)
-        written = torch.cat([pad(state.written, (0, most - state.written.shape[1])) for state in states])
+        """Raise :class:`ConfigError` if an input has more positions than those of this stepper."""
+        inputs, owners = self._joined_inputs(states)
         decoder = self.model.decoder.join([state.decoder for state in states])
-        query, owners, lengths = (torch.cat([state[i] for state in states]) for i in (1, 2, 4))
-        return PointerState(decoder, query, owners, written, lengths)
+        query, lengths = torch.cat([state.query for state in states]), torch.cat([state.lengths for state in states])
+        written = _trimmed(cat_padded([state.written for state in states]), lengths)
+        return PointerState(decoder, inputs, query, owners, written, lengths)
+
+    def _joined_inputs(self, states: Sequence[PointerState]) -> tuple[Inputs, Int[Tensor, " n"]]:
+        """The inputs that rows belong to, as wide as those of this stepper, and which of them each row has."""
+        if all(state.inputs is self.inputs for state in states):
+            return self.inputs, torch.cat([state.owners for state in states])
+        live, owners = live_sources([state.owners for state in states])
+        parts = [Inputs(*(x[own] for x in state.inputs)) for state, own in zip(states, live, strict=True)]
+        longest, width = max(last_real(part.real) for part in parts), self.v - 1
+        if longest > width:
+            raise ConfigError(
+                f"joined inputs must have at most {width} positions, got {longest}. Call join of the stepper with the "
+                f"longest input."
+            )
+        widest = [*parts, Inputs(*(part[:0] for part in self.inputs))]
+        inputs = Inputs(*(cat_padded(each)[:, :width] for each in zip(*widest, strict=True)))
+        return inputs, owners
 
     def attention(self, state: PointerState) -> Float[Tensor, "n s"]:
         return self.log_probs(state)[:, 1:].exp()
 
     def source_mask(self, state: PointerState) -> Bool[Tensor, "n s"]:
-        return self.real[state.owners]
+        return state.inputs.real[state.owners]
+
+
+def _trimmed(written: Int[Tensor, "n t"], lengths: Int[Tensor, " n"]) -> Int[Tensor, "n _"]:
+    """Without the columns that no row has written."""
+    return written[:, : int(lengths.max())] if len(lengths) else written[:, :0]
 
 
 def build_pointer(

@@ -16,8 +16,9 @@ from torch import Tensor
 from catena.attention.cross import CrossAttention, Keys, Looked
 from catena.attention.shared import SharedKeys
 from catena.decoding.stepper import Attentive, Stepper
-from catena.seq2seq.grouped import check_rows
+from catena.seq2seq.grouped import check_rows, live_sources
 from catena.seq2seq.recurrent_decoder import Decoder, DecoderState
+from catena.shapes import cat_padded
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -28,6 +29,7 @@ class StepState:
         decoder: what the decoder remembers.
         vectors: what the next ids are predicted from.
         weights: where each row looked for it, ``n h s``; None where nothing looks.
+        keys: the sources that the rows look at, if they look, and others that rows have looked at before.
         sources: the source of each row.
         shared: the same as the attention has it.
     """
@@ -35,6 +37,7 @@ class StepState:
     decoder: DecoderState
     vectors: Tensor
     weights: Float[Tensor, "n h s"] | None
+    keys: Keys | None
     sources: Int[Tensor, " n"]
     shared: SharedKeys | None
 
@@ -73,7 +76,7 @@ class RecurrentStepper(Stepper[StepState]):
         check_rows(n, len(self.first.steps))
         sources = torch.arange(n, device=self.first.steps.device)
         shared = None if self.keys is None else SharedKeys.of(self.keys, sources)
-        return self._read(self.first, torch.full_like(sources, self.begin), sources, shared)
+        return self._read(self.first, torch.full_like(sources, self.begin), self.keys, sources, shared)
 
     @torch.no_grad()
     def log_probs(self, state: StepState) -> Float[Tensor, "n v"]:
@@ -81,28 +84,37 @@ class RecurrentStepper(Stepper[StepState]):
 
     @torch.no_grad()
     def advance(self, state: StepState, ids: Int[Tensor, " n"]) -> StepState:
-        return self._read(state.decoder, ids, state.sources, state.shared)
+        return self._read(state.decoder, ids, state.keys, state.sources, state.shared)
 
     @torch.no_grad()
     def select(self, state: StepState, rows: Int[Tensor, " m"]) -> StepState:
         shared = None if state.shared is None else SharedKeys.of(state.shared.keys, state.shared.sources[rows])
         weights = None if state.weights is None else state.weights[rows]
-        return StepState(state.decoder.select(rows), state.vectors[rows], weights, state.sources[rows], shared)
+        decoder, sources = state.decoder.select(rows), state.sources[rows]
+        return StepState(decoder, state.vectors[rows], weights, state.keys, sources, shared)
 
     @torch.no_grad()
     def join(self, states: Sequence[StepState]) -> StepState:
-        sources = torch.cat([state.sources for state in states])
-        weights = [state.weights for state in states if state.weights is not None]
-        return StepState(
-            DecoderState.join([state.decoder for state in states]),
-            torch.cat([state.vectors for state in states]),
-            torch.cat(weights) if weights else None,
-            sources,
-            None if self.keys is None else SharedKeys.of(self.keys, sources),
-        )
+        several = [state for state in states if len(state.sources)] or list(states[:1])
+        keys, sources = _joined_keys(several)
+        decoder = DecoderState.join([state.decoder for state in several])
+        vectors = cat_padded([state.vectors for state in several])
+        if keys is None:
+            return StepState(decoder, vectors, None, None, sources, None)
+        s = keys.mask.shape[1]
+        assert self.attention_part is not None
+        if self.attention_part.apart:  # one vector for each source position
+            vectors = vectors[:, :s]
+        weights = cat_padded([state.weights for state in several if state.weights is not None])[:, :, :s]
+        return StepState(decoder, vectors, weights, keys, sources, SharedKeys.of(keys, sources))
 
     def _read(
-        self, before: DecoderState, ids: Int[Tensor, " n"], sources: Int[Tensor, " n"], shared: SharedKeys | None
+        self,
+        before: DecoderState,
+        ids: Int[Tensor, " n"],
+        keys: Keys | None,
+        sources: Int[Tensor, " n"],
+        shared: SharedKeys | None,
     ) -> StepState:
         def look(query: Tensor, steps: Tensor) -> Looked:
             assert shared is not None
@@ -111,7 +123,20 @@ class RecurrentStepper(Stepper[StepState]):
 
         vectors, looked, after = self.decoder(self.embed(ids[:, None]), before, look)
         weights = None if looked is None else looked.weights[:, :, 0]
-        return StepState(after, vectors[:, 0], weights, sources, shared)
+        return StepState(after, vectors[:, 0], weights, keys, sources, shared)
+
+
+def _joined_keys(states: Sequence[StepState]) -> tuple[Keys | None, Int[Tensor, " n"]]:
+    """The sources of several states, and which of them each row looks at.
+
+    States of several steppers have sources of their own: those that rows look at are put together.
+    """
+    keys, each = states[0].keys, [state.sources for state in states]
+    if keys is None or all(state.keys is keys for state in states):
+        return keys, torch.cat(each)
+    live, sources = live_sources(each)
+    parts = [state.keys.select(own) for state, own in zip(states, live, strict=True) if state.keys is not None]
+    return Keys.join(parts), sources
 
 
 class AttentiveRecurrentStepper(RecurrentStepper, Attentive[StepState]):
@@ -122,5 +147,5 @@ class AttentiveRecurrentStepper(RecurrentStepper, Attentive[StepState]):
         return state.weights.mean(dim=1)
 
     def source_mask(self, state: StepState) -> Bool[Tensor, "n s"]:
-        assert self.keys is not None
-        return self.keys.mask[state.sources]
+        assert state.keys is not None
+        return state.keys.mask[state.sources]

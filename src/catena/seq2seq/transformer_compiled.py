@@ -1,8 +1,10 @@
 """The decoder of a Transformer as a stepper on a CPU in single precision: all layers of a step in one compiled call.
 
 A row is a list of numbers: which entries of a pool hold the keys and values of its positions. The pool only grows, so a
-state stays what it was, and a search that turns its rows round or repeats them copies these numbers alone. The plain
-form, :mod:`catena.seq2seq.transformer_stepper`, defines what is right; see :mod:`catena.kernels.decoder_step`.
+state stays what it was, and a search that turns its rows round or repeats them copies these numbers alone. States hold
+their pool and their sources, so that those of several steppers can be joined: what their rows use is then copied into
+one new pool. The plain form, :mod:`catena.seq2seq.transformer_stepper`, defines what is right; see
+:mod:`catena.kernels.decoder_step`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -22,7 +24,7 @@ from catena.encoders.transformer_step import COMPILED, Copies, feed_of, may_be_c
 from catena.kernels.memory import borrowed
 from catena.outputs.base import OutputLayer
 from catena.seq2seq.base import Memory
-from catena.seq2seq.grouped import check_rows
+from catena.seq2seq.grouped import check_rows, live_sources
 from catena.seq2seq.transformer_decoder import TransformerDecoder
 from catena.shapes import mask_from_lengths
 
@@ -86,11 +88,33 @@ def _maps(layer: Any) -> list[tuple[nn.Linear, ...]]:
     ]
 
 
+class _Sources(NamedTuple):
+    """Keys and values of the positions of all sources, one source after another; positions of a padded source."""
+
+    data: Float[np.ndarray, "l 2 m h d_head"]
+    first: Numbers
+    lengths: Numbers
+    width: int
+
+    @staticmethod
+    def join(several: Sequence[tuple[_Sources, Int[np.ndarray, " _"]]]) -> _Sources:
+        """The given sources of several batches, one batch after another."""
+        data = []
+        for sources, own in several:
+            ends = sources.first[own] + sources.lengths[own]
+            positions = [np.arange(first, end) for first, end in zip(sources.first[own], ends, strict=True)]
+            data.append(sources.data.take(np.concatenate(positions), axis=2))
+        lengths = np.concatenate([sources.lengths[own] for sources, own in several])
+        return _Sources(np.concatenate(data, axis=2), lengths.cumsum() - lengths, lengths, int(lengths.max()))
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class CompiledState:
     """What was written.
 
     Args:
+        pool: where the keys and values of the positions are.
+        sources: what the rows attend to.
         entries: where in the pool the positions of each row lie.
         begins: the first of them that is real.
         of: the source of each row.
@@ -98,6 +122,8 @@ class CompiledState:
         asked: the queries of the last layer to the source.
     """
 
+    pool: _Pool
+    sources: _Sources
     entries: Int[np.ndarray, "n t"]
     begins: Numbers
     of: Numbers
@@ -118,19 +144,16 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
         self.embed, self.decoder, self.output = embed, decoder, output
         self.v, self.begin, self.end = output.v, begin, end
         self.plan, self._step, self._source, self._written = plan_of(decoder), step, Source, Written
-        self.lengths, self.width = memory.lengths.numpy().astype(np.int64), memory.states.shape[1]
-        self.first = self.lengths.cumsum() - self.lengths
-        self.source = self._projected(memory.states[mask_from_lengths(memory.lengths, self.width)])
-        self.pool = self._pool(LEAST_ROOM)
-        self.filled = 0
-        self.blocks = _Blocks(len(decoder.layers), *self.plan.heads)
+        lengths, width = memory.lengths.numpy().astype(np.int64), memory.states.shape[1]
+        data = self._projected(memory.states[mask_from_lengths(memory.lengths, width)])
+        self.sources = _Sources(data, lengths.cumsum() - lengths, lengths, width)
+        self.pool = _Pool(len(decoder.layers), *self.plan.heads)
 
     def start(self, n: int) -> CompiledState:
-        check_rows(n, len(self.lengths))
-        nothing = np.zeros((n, 0), np.int64)
-        before = CompiledState(
-            nothing, np.zeros(n, np.int64), np.arange(n), torch.empty(n, 0), np.empty((n, 0), np.float32)
-        )
+        check_rows(n, len(self.sources.lengths))
+        nothing, begins = np.zeros((n, 0), np.int64), np.zeros(n, np.int64)
+        hidden, asked = torch.empty(n, 0), np.empty((n, 0), np.float32)
+        before = CompiledState(self.pool, self.sources, nothing, begins, np.arange(n), hidden, asked)
         return self.advance(before, torch.full((n,), self.begin))
 
     @torch.no_grad()
@@ -143,47 +166,48 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
 
     @torch.no_grad()
     def advance(self, state: CompiledState, ids: Int[Tensor, " n"]) -> CompiledState:
-        n, t = state.entries.shape
+        (n, t), pool, sources = state.entries.shape, state.pool, state.sources
         places = t - state.begins
         alike = not state.begins.any()
         x = self.decoder.enter(self.embed(ids[:, None]), t if alike else torch.from_numpy(places))[:, 0]
         made = np.array(x.numpy(), order="C")
         entries = np.empty((n, t + 1), np.int64)
         entries[:, :t] = state.entries
-        entries[:, t] = self._taken(n)
+        entries[:, t] = pool.taken(n)
         turns = np.empty((0, 0), np.float32) if self.plan.rotate is None else self.plan.rotate.turns(places)
-        written = self._written(self.pool, entries, state.begins, *self.blocks.of(entries, state.begins))
-        source = self._source(self.source, self.first[state.of], self.lengths[state.of])
+        written = self._written(pool.data, entries, state.begins, *pool.blocks.of(entries, state.begins))
+        source = self._source(sources.data, sources.first[state.of], sources.lengths[state.of])
         asked = np.empty_like(made)
         self._step(made, self.plan.weights, self.plan.make, written, source, turns, asked)
-        return CompiledState(entries, state.begins, state.of, torch.from_numpy(made), asked)
+        return CompiledState(pool, sources, entries, state.begins, state.of, torch.from_numpy(made), asked)
 
     def select(self, state: CompiledState, rows: Int[Tensor, " m"]) -> CompiledState:
         chosen = rows.numpy()
-        entries, begins, of = state.entries[chosen], state.begins[chosen], state.of[chosen]
-        return CompiledState(entries, begins, of, state.hidden[rows], state.asked[chosen])
+        entries, begins = _trimmed(state.entries[chosen], state.begins[chosen])
+        of, hidden, asked = state.of[chosen], state.hidden[rows], state.asked[chosen]
+        return CompiledState(state.pool, state.sources, entries, begins, of, hidden, asked)
 
     def join(self, states: Sequence[CompiledState]) -> CompiledState:
-        t = max(state.entries.shape[1] for state in states)
-        later = [t - state.entries.shape[1] for state in states]
-        return CompiledState(
-            np.concatenate([np.pad(x.entries, ((0, 0), (n, 0))) for x, n in zip(states, later, strict=True)]),
-            np.concatenate([x.begins + n for x, n in zip(states, later, strict=True)]),
-            np.concatenate([state.of for state in states]),
-            torch.cat([state.hidden for state in states]),
-            np.concatenate([state.asked for state in states]),
-        )
+        several = [state for state in states if len(state.of)] or list(states[:1])
+        pool, each = _joined_entries(several)
+        t = max(own.shape[1] for own in each)
+        entries = np.concatenate([np.pad(own, ((0, 0), (t - own.shape[1], 0))) for own in each])
+        begins = np.concatenate([x.begins + t - own.shape[1] for x, own in zip(several, each, strict=True)])
+        hidden, asked = torch.cat([x.hidden for x in several]), np.concatenate([x.asked for x in several])
+        sources, of = _joined_sources(several)
+        return CompiledState(pool, sources, *_trimmed(entries, begins), of, hidden, asked)
 
     def attention(self, state: CompiledState) -> Float[Tensor, "n s"]:
         """The mean over the heads of the last layer."""
-        keys = torch.from_numpy(self.source[-1, 0])
+        sources = state.sources
+        keys = torch.from_numpy(sources.data[-1, 0])
         asked = torch.from_numpy(state.asked).view(-1, *self.plan.heads)
-        places = torch.from_numpy(self.first[state.of, None] + np.arange(self.width)).clamp(max=len(keys) - 1)
+        places = torch.from_numpy(sources.first[state.of, None] + np.arange(sources.width)).clamp(max=len(keys) - 1)
         scores = torch.einsum("nhd,nshd->nhs", asked, keys[places]) * keys.shape[-1] ** -0.5
         return scores.masked_fill(~self.source_mask(state)[:, None], -torch.inf).softmax(dim=-1).mean(dim=1)
 
     def source_mask(self, state: CompiledState) -> Bool[Tensor, "n s"]:
-        return torch.arange(self.width) < torch.from_numpy(self.lengths)[state.of, None]
+        return torch.arange(state.sources.width) < torch.from_numpy(state.sources.lengths)[state.of, None]
 
     def _projected(self, rows: Float[Tensor, "m d"]) -> Float[np.ndarray, "l 2 m h d_head"]:
         """Keys and values of the real positions of all sources, in every layer."""
@@ -194,22 +218,72 @@ class CompiledStepper(Stepper[CompiledState], Attentive[CompiledState]):
                 torch.addmm(name.bias, rows, name.weight.t(), out=torch.from_numpy(found[i, part]))
         return found.reshape(*found.shape[:3], *self.plan.heads)
 
-    def _taken(self, n: int) -> Numbers:
-        """So many fresh entries of the pool, which doubles where it is full."""
+
+def _trimmed(entries: Int[np.ndarray, "n t"], begins: Numbers) -> tuple[Int[np.ndarray, "n _"], Numbers]:
+    """Entries without the first columns that no row uses, and where each row begins in them."""
+    unused = int(begins.min()) if len(begins) else 0
+    return (entries[:, unused:], begins - unused) if unused else (entries, begins)
+
+
+def _joined_entries(states: Sequence[CompiledState]) -> tuple[_Pool, list[Int[np.ndarray, "_ _"]]]:
+    """The pool of several states, a new one if they have different pools, and the entries of each state in it."""
+    pool = states[0].pool
+    if all(state.pool is pool for state in states):
+        return pool, [state.entries for state in states]
+    fresh = _Pool(*pool.shape)
+    return fresh, [fresh.copied(state.pool, state.entries, state.begins) for state in states]
+
+
+def _joined_sources(states: Sequence[CompiledState]) -> tuple[_Sources, Numbers]:
+    """The sources of several states, and the source of each row among them."""
+    if all(state.sources is states[0].sources for state in states):
+        return states[0].sources, np.concatenate([state.of for state in states])
+    live, of = live_sources([torch.from_numpy(state.of) for state in states])
+    return _Sources.join([(x.sources, own.numpy()) for x, own in zip(states, live, strict=True)]), of.numpy()
+
+
+class _Pool:
+    """Keys and values of all positions that were written, each in an entry of its own.
+
+    Args:
+        n_layers: the layers of the decoder.
+        n_heads: the heads of each.
+        d_head: the size of a head.
+    """
+
+    def __init__(self, n_layers: int, n_heads: int, d_head: int) -> None:
+        self.shape = n_layers, n_heads, d_head
+        self.data = self._room(LEAST_ROOM)
+        self.filled = 0
+        self.blocks = _Blocks(n_layers, n_heads, d_head)
+
+    def taken(self, n: int) -> Numbers:
+        """The numbers of ``n`` fresh entries. The pool doubles when it is full."""
         first, self.filled = self.filled, self.filled + n
-        room = self.pool.shape[2]
-        if self.filled > room:
-            grown = self._pool(max(self.filled, 2 * room))
-            grown[:, :, :first] = self.pool[:, :, :first]
-            self.pool = grown
+        if self.filled > (room := self.data.shape[2]):
+            grown = self._room(max(self.filled, 2 * room))
+            grown[:, :, :first] = self.data[:, :, :first]
+            self.data = grown
         return np.arange(first, self.filled)
 
-    def _pool(self, least: int) -> Float[np.ndarray, "l 2 m h d_head"]:
-        """An empty pool of so many entries or more."""
-        n_layers, each = len(self.decoder.layers), self.plan.d
-        memory = borrowed(n_layers * 2 * least * each)
-        room = len(memory) // (n_layers * 2 * each)
-        return memory[: n_layers * 2 * room * each].reshape(n_layers, 2, room, *self.plan.heads)
+    def copied(self, other: _Pool, entries: Int[np.ndarray, "n t"], begins: Numbers) -> Int[np.ndarray, "n t"]:
+        """Copy the entries of some rows of another pool, and return their numbers in this one."""
+        real = np.arange(entries.shape[1]) >= begins[:, None]
+        old, number = np.unique(entries[real], return_inverse=True)
+        new = self.taken(len(old))
+        self.data[:, :, new] = other.data[:, :, old]
+        self.blocks.copy(other.blocks, old, new)
+        found = np.zeros_like(entries)
+        found[real] = new[number]
+        return found
+
+    def _room(self, least: int) -> Float[np.ndarray, "l 2 m h d_head"]:
+        """Memory for ``least`` entries or more."""
+        n_layers, n_heads, d_head = self.shape
+        each = n_layers * 2 * n_heads * d_head
+        memory = borrowed(least * each)
+        room = len(memory) // each
+        return memory[: room * each].reshape(n_layers, 2, room, n_heads, d_head)
 
 
 class _Blocks:
@@ -238,13 +312,24 @@ class _Blocks:
         if t < self.size or not self.possible:
             return self.data, np.empty((n, 0), np.int64), fresh
         (ending,) = np.nonzero((t - begins) % self.size == 0)
-        fresh[ending] = np.arange(self.filled, self.filled + len(ending))
         self._make_room(self.filled + len(ending), int(entries[:, -1].max(initial=0)) + 1)
-        self.filled += len(ending)
-        self.ending[entries[ending, -1]] = fresh[ending]
+        fresh[ending] = self._taken(entries[ending, -1])
         last = begins[:, None] + np.arange(self.size - 1, t, self.size)
         ids = self.ending[np.take_along_axis(entries, last.clip(max=t - 1), axis=1)]
         return self.data, np.where(last < t, ids, -1), fresh
+
+    def copy(self, other: _Blocks, old: Numbers, new: Numbers) -> None:
+        """Copy the blocks of another pool that end with its entries ``old``, sorted, which are ``new`` in this one."""
+        old = old[: np.searchsorted(old, len(other.ending))]  # later entries end no block
+        (ending,) = np.nonzero(other.ending[old] >= 0)
+        self._make_room(self.filled + len(ending), int(new.max(initial=-1)) + 1)
+        self.data[self._taken(new[ending])] = other.data[other.ending[old[ending]]]
+
+    def _taken(self, last: Numbers) -> Numbers:
+        """Fresh blocks that end with the given entries."""
+        first, self.filled = self.filled, self.filled + len(last)
+        self.ending[last] = np.arange(first, self.filled)
+        return np.arange(first, self.filled)
 
     def _make_room(self, n_blocks: int, n_entries: int) -> None:
         """Let there be room for so many blocks and ends, twice as much where there was too little."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from catena.data.batches import pad
 from catena.data.vocabulary import UNK
 from catena.decoding.table import TableStepper
-from catena.errors import CheckpointError
+from catena.errors import CheckpointError, ConfigError
 from catena.numerics import NEVER
 from catena.outputs.softmax import Softmax
 from catena.seq2seq.build import build_encoder_decoder
@@ -90,6 +90,14 @@ def test_every_row_keeps_to_the_candidates_of_its_source() -> None:
     p = among.log_probs(state).exp()
     one, two, both = [0.8, 0, 0, 0.2], [0, 0.5, 1 / 3, 1 / 6], [0.4, 0.3, 0.2, 0.1]
     assert torch.allclose(p, torch.tensor([both, one, one, two, one, two, both], dtype=p.dtype))
+
+
+def test_join_of_states_over_other_candidates_raises() -> None:
+    stepper = TableStepper.of({(): [0.4, 0.3, 0.2, 0.1]}, end=3)
+    found = Candidates(np.array([3]), np.array([[0, -1], [1, 2]]), 4)
+    first, second = (Among(stepper, found.allowed([np.array([i])])) for i in (0, 1))
+    with pytest.raises(ConfigError, match=r"must be of one stepper .*, got states of other steppers at \[1\]\."):
+        first.join([first.start(1), second.start(1)])
 
 
 KINDS: dict[str, dict[str, Any]] = {

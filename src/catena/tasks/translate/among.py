@@ -17,6 +17,7 @@ from torch import Tensor
 
 from catena.decoding.filters import normalised
 from catena.decoding.stepper import Stepper, Wrapping
+from catena.errors import ConfigError
 from catena.numerics import NEVER
 from catena.outputs.base import OutputLayer, spread
 from catena.seq2seq.base import EncoderDecoder
@@ -64,9 +65,10 @@ def choosing_among(model: EncoderDecoder, ids: Int[Tensor, " c"]) -> Iterator[No
 
 
 class Rows(NamedTuple):
-    """The inner state, and the source of each row."""
+    """The inner state, the candidates of all sources, and the source of each row."""
 
     inner: Any
+    allowed: Bool[Tensor, "b v"]
     sources: Int[Tensor, " n"]
 
 
@@ -81,7 +83,7 @@ class Among(Wrapping[Rows]):
         self.stepper, self.allowed, self.v, self.end = stepper, allowed, stepper.v, stepper.end
 
     def start(self, n: int) -> Rows:
-        return Rows(self.stepper.start(n), torch.arange(n, device=self.allowed.device))
+        return Rows(self.stepper.start(n), self.allowed, torch.arange(n, device=self.allowed.device))
 
     def inner(self, state: Rows) -> Any:
         return state.inner
@@ -90,13 +92,20 @@ class Among(Wrapping[Rows]):
         return normalised(self.stepper.log_probs(state.inner).masked_fill(~self.allowed[state.sources], NEVER))
 
     def advance(self, state: Rows, ids: Int[Tensor, " n"]) -> Rows:
-        return Rows(self.stepper.advance(state.inner, ids), state.sources)
+        return state._replace(inner=self.stepper.advance(state.inner, ids))
 
     def select(self, state: Rows, rows: Int[Tensor, " m"]) -> Rows:
-        return Rows(self.stepper.select(state.inner, rows), state.sources[rows])
+        return Rows(self.stepper.select(state.inner, rows), self.allowed, state.sources[rows])
 
     def join(self, states: Sequence[Rows]) -> Rows:
-        return Rows(self.stepper.join([s.inner for s in states]), torch.cat([s.sources for s in states]))
+        """Raise :class:`ConfigError` if a state is of another stepper, whose output layer has other candidates."""
+        if other := [i for i, state in enumerate(states) if state.allowed is not self.allowed]:
+            raise ConfigError(
+                f"joined states must be of one stepper over candidates, got states of other steppers at {other}. "
+                f"Translate all sources with one stepper."
+            )
+        joined = self.stepper.join([state.inner for state in states])
+        return Rows(joined, self.allowed, torch.cat([state.sources for state in states]))
 
 
 class Candidates:
