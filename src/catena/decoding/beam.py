@@ -70,9 +70,8 @@ def beam(
     """
     if not 1 <= n_best <= width:
         raise ConfigError(f"a beam needs 1 <= n_best <= width, but n_best = {n_best} and width = {width}")
-    look, pick = partial(nearest, k=width + 1), partial(likeliest_of, end=stepper.end, width=width)
-    if stepper.constrained:
-        look, pick = branching, partial(pick_by_bank, end=stepper.end, width=width)
+    look: Look = branching if stepper.constrained else partial(nearest, k=width + 1)
+    pick = partial(pick_by_bank if stepper.constrained else likeliest_of, end=stepper.end, width=width)
     ranking = Ranking(n_best, normalise, coverage, stop)
     return search(stepper, state, look, pick, max_length, min_length, ranking, leaving=True)
 
