@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from catena.errors import ConfigError, LimitError
+from catena.errors import ConfigError, DataError, LimitError
 from catena.lm.ngram.building import counted_ids
-from catena.lm.ngram.counts import NgramCounts
+from catena.lm.ngram.counts import NgramCounts, count_ids
 from catena.lm.ngram.trie import check_size
 from tests.lm.ngram.texts import letters, orders, sentences
 from tests.oracle import ngram as oracle
@@ -65,3 +65,12 @@ def test_sizes_and_limits_are_said():
         counted_ids([], 0, letters())
     with pytest.raises(LimitError, match="2,147,483,646 n-grams, but there are 3,000,000,000: lower the order"):
         check_size(3_000_000_000, "n-grams")
+
+
+@pytest.mark.parametrize("wrong", [-1, 5, 10**6])
+def test_counts_check_ids_before_a_kernel_runs(wrong):
+    tokens = np.array([1, 4, wrong, 2], np.int32)
+    with pytest.raises(DataError, match=f"tokens must be from 0 to 4, got {wrong}"):
+        count_ids(tokens, 2, 5, 1, 2, (0, 1))
+    with pytest.raises(DataError, match="begin and end must be from 0 to 4, got 9"):
+        count_ids(tokens[:2], 2, 5, 1, 9, (0, 1))

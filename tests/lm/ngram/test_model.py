@@ -241,3 +241,31 @@ def test_sentences_side_by_side_do_not_touch():
             assert found[i, t].item() == pytest.approx(model.log_probs(state)[0, word].item(), abs=1e-6)
             state = model.advance(state, torch.tensor([word]))
         assert (found[i, len(row) :] == 0).all()
+
+
+@pytest.mark.parametrize("estimator", ["modified-kneser-ney", "add-k"])
+def test_packed_models_check_ids_and_states_before_a_kernel_runs(estimator):
+    packed = NgramModel.train(TEXT, order=3, estimator=estimator).packed
+    zeros, n, v = np.zeros(1, np.int64), packed.n_states, packed.v
+    ids, ends = np.zeros(3, np.int32), np.array([1, 3])
+    for call, what in (
+        (lambda: packed.step(zeros, np.array([v])), f"words must be from 0 to {v - 1}, got {v}"),
+        (lambda: packed.step(zeros, np.array([-1])), "words .* got -1"),
+        (lambda: packed.step(np.array([n]), zeros), f"states must be from 0 to {n - 1}, got {n}"),
+        (lambda: packed.step(zeros, np.zeros(2, np.int64)), "words must be one for each of 1 states, got 2"),
+        (lambda: packed.spread(np.array([-1])), "states .* got -1"),
+        (lambda: packed.walk(np.array([0, v, 0], np.int32), ends, 0), f"ids .* got {v}"),
+        (lambda: packed.walk(ids, ends, n), f"begin .* got {n}"),
+        (lambda: packed.walk(ids, np.array([1, 4]), 0), r"ends must rise from 0 to 3, .* got \[1, 4\]"),
+        (lambda: packed.walk(ids, np.array([2, 1]), 0), r"ends .* got \[2, 1\]"),
+        (lambda: packed.walk(ids, np.array([-1, 3]), 0), r"ends .* got \[-1, 3\]"),
+    ):
+        with pytest.raises(DataError, match=what):
+            call()
+
+
+def test_states_of_another_model_are_not_stepped_from():
+    model = NgramModel.train(TEXT, order=2)
+    for query in (model.log_probs, lambda state: model.advance(state, torch.zeros(1, dtype=torch.int64))):
+        with pytest.raises(DataError, match="states must be from 0"):
+            query(torch.tensor([10**6]))

@@ -12,7 +12,7 @@ from catena.errors import ConfigError
 from catena.kernels.ngram_estimate import counts_of_counts
 from catena.kernels.ngram_sort import adjusted, compared, grown, sorted_positions
 from catena.lm.ngram.space import MEMORY, Space
-from catena.lm.ngram.trie import Ints, Longs, Shape, check_size
+from catena.lm.ngram.trie import Ints, Longs, Shape, check_ids, check_size
 
 MOST_ORDER = 250
 
@@ -69,6 +69,8 @@ def count_ids(
     """
     check_order(order)
     check_size(len(tokens) * order, "n-grams")
+    check_ids("tokens", np.asarray(tokens), v)
+    check_ids("begin and end", np.array([begin, end]), v)
     if not padded:
         tokens = np.concatenate((np.asarray(tokens, np.int32), np.zeros(order, np.int32)))
     n = len(tokens) - order

@@ -10,13 +10,13 @@ from typing import IO
 
 import numpy as np
 
-from catena.errors import ConfigError
+from catena.errors import ConfigError, DataError
 from catena.kernels.ngram_runs import layered, merged, rows_of
 from catena.kernels.ngram_sort import linked, sorted_positions
 from catena.lm.ngram.counts import NgramCounts
 from catena.lm.ngram.reading import Progress
 from catena.lm.ngram.space import MappedSpace
-from catena.lm.ngram.trie import Ints, Shape, check_size
+from catena.lm.ngram.trie import Ints, Shape, check_ids, check_size
 
 LEAST = 16 << 20
 """The least limit: below it, the tables of a vocabulary alone are larger."""
@@ -46,6 +46,9 @@ class ExternalCounter:
 
     def add(self, tokens: Ints) -> None:
         """Whole sentences, each from begin to end."""
+        check_ids("tokens", tokens, self.v)
+        if len(tokens) and tokens[-1] != self.end:
+            raise DataError(f"tokens must end with the end, {self.end}, got {tokens[-1]}. Add whole sentences.")
         for part in self._cut(tokens):
             self._waiting.append(part.copy())
             self._n += len(part)

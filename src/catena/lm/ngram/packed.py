@@ -7,10 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from catena.errors import DataError
 from catena.kernels.ngram_pack import numbered, packed, unpacked
 from catena.kernels.ngram_query import spread, stepped, walked, walked_plainly
 from catena.kernels.ngram_sort import linked
-from catena.lm.ngram.trie import Floats, Ints, Longs, Shape, Trie, check_size
+from catena.lm.ngram.trie import Floats, Ints, Longs, Shape, Trie, check_ids, check_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +58,26 @@ class Packed:
 
     def step(self, states: Longs, words: Longs) -> tuple[Longs, Floats]:
         """The states after these words, and the log-probabilities of the words."""
+        check_ids("states", states, self.n_states)
+        check_ids("words", words, self.v)
+        if len(states) != len(words):
+            raise DataError(
+                f"words must be one for each of {len(states)} states, got {len(words)}. Give one word each."
+            )
         after, log_probs = np.empty_like(states), np.empty(len(states), np.float32)
         stepped(*self._arrays, states, words, int(self.flat), after, log_probs)
         return after, log_probs
 
     def walk(self, ids: Ints, ends: Longs, begin: int) -> Floats:
         """Log-probabilities of the ids of sentences, which end at ``ends`` and begin in a state."""
+        check_ids("ids", ids, self.v)
+        check_ids("begin", np.array([begin]), self.n_states)
+        edges = np.concatenate(([0], ends, [len(ids)]))
+        if (np.diff(edges) < 0).any():
+            raise DataError(
+                f"ends must rise from 0 to {len(ids)}, the number of ids, got {ends.tolist()[:20]}. Give the index "
+                "behind the last id of each sentence."
+            )
         out = np.empty(len(ids), np.float32)
         if self.flat:
             walked_plainly(*self._arrays, ids, ends, begin, 1, out)
@@ -72,6 +87,7 @@ class Packed:
 
     def spread(self, states: Longs) -> Floats:
         """``[i, w]`` is log p(w | state i)."""
+        check_ids("states", states, self.n_states)
         out = np.empty((len(states), self.v), np.float32)
         spread(*self._arrays, self.unigrams, states, int(self.flat), out.reshape(-1))
         return out

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.errors import LimitError
+from catena.errors import DataError, LimitError
 from catena.kernels.ngram_estimate import compacted
 from catena.kernels.ngram_sort import spelled
 from catena.lm.ngram.space import MEMORY, Space
@@ -109,3 +110,10 @@ def check_size(n: int, what: str) -> None:
         raise LimitError(
             f"an n-gram model can hold {MOST:,} {what}, but there are {n:,}: lower the order, or take less text"
         )
+
+
+def check_ids(name: str, ids: NDArray[Any], n: int) -> None:
+    """Raise unless all ids are from 0 to n - 1: a kernel would read or write beyond its arrays."""
+    if len(ids) and not (ids.min() >= 0 and ids.max() < n):
+        wrong = ids[(ids < 0) | (ids >= n)][0]
+        raise DataError(f"{name} must be from 0 to {n - 1}, got {wrong}. Use the ids of this model.")
