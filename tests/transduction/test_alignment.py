@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from catena.errors import DataError, LimitError
+from catena.errors import ConfigError, DataError, LimitError
 from catena.transduction.alignment import Aligner, Moves, Pairs
 from tests.oracle.transduction import expected_units, segmentations
 
@@ -95,3 +95,49 @@ def test_more_units_than_numbers_are_refused() -> None:
         Aligner(Pairs.of([([100_000], [100_000])]), Moves(2, 2))
     with pytest.raises(DataError, match="there are none"):
         Aligner(Pairs.of([]), Moves())
+
+
+def vectors(*ids: int) -> np.ndarray:
+    return np.array(ids, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "what"),
+    [
+        (lambda: Pairs.of([([1, 0], [1])]), "xs must be a vector of ids from 1, got 0"),
+        (lambda: Pairs.of([([1], [-3])]), "ys must be a vector of ids from 1, got -3"),
+        (
+            lambda: Pairs(vectors(1, 2), np.array([3]), vectors(1), np.array([1])),
+            r"ends of xs must rise to 2.* got \[3\]",
+        ),
+        (
+            lambda: Pairs(vectors(1, 2), np.array([1]), vectors(1), np.array([1])),
+            r"ends of xs must rise to 2.* got \[1\]",
+        ),
+        (lambda: Pairs(vectors(1), np.array([1]), vectors(1, 1), np.array([2, 1])), r"ends of ys .* got \[2, 1\]"),
+        (lambda: Pairs(vectors(1), np.array([1]), vectors(1), np.array([0, 1])), "one length, got 1 and 2"),
+    ],
+)
+def test_pairs_that_a_kernel_would_read_beyond_raise_an_error(pairs, what: str) -> None:
+    with pytest.raises(DataError, match=what):
+        Aligner(pairs(), Moves())
+
+
+@pytest.mark.parametrize("sizes", [(0, 2), (2, -1)])
+def test_units_have_at_least_one_symbol(sizes: tuple[int, int]) -> None:
+    with pytest.raises(ConfigError, match="must be at least 1 symbol, got"):
+        Moves(*sizes)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_log_probs_that_are_not_numbers_raise_an_error(wrong: float) -> None:
+    """A comparison with nan is false, so that a unit of nan would be impossible."""
+    aligner = Aligner(Pairs.of(PAIRS), Moves())
+    aligner.log_probs = aligner.log_probs.copy()
+    aligner.log_probs[next(iter(aligner.units()))] = wrong
+    for query in (aligner.step, aligner.log_likelihoods, aligner.best):
+        with pytest.raises(DataError, match=r"log_probs must be numbers or -inf, got nan or \+inf"):
+            query()
+    aligner.log_probs = np.zeros(3)
+    with pytest.raises(DataError, match=r"log_probs must be \d+ float64, .* got float64 of shape \[3\]"):
+        aligner.step()

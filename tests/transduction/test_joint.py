@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -186,3 +188,30 @@ def test_names_of_units_keep_blanks_and_joints_apart() -> None:
     assert len(set(names)) == 6
     assert not any(c in name for name in names for c in " |")
     assert source.labels().name(0) == "<eps>"
+
+
+def test_units_must_belong_to_the_n_grams_and_the_alphabets(model: JointModel) -> None:
+    parts = {"source": model.source, "target": model.target, "units": model.units, "ngrams": model.ngrams}
+    many = tuple(((i,), (1,)) for i in range(1, 500))
+    for changed, what in (
+        ({"units": ()}, "units must be 1 to"),
+        ({"units": many, "source": Alphabet([str(i) for i in range(500)])}, r"units must be 1 to \d+, .* got 499"),
+        ({"units": (((99,), (1,)),)}, r"ids from 1 to \d+, the number of source symbols, got 99"),
+        ({"units": (((1,), (0,)),)}, r"ids from 1 to \d+, the number of target symbols, got 0"),
+    ):
+        with pytest.raises(DataError, match=what):
+            JointModel(**{**parts, **changed})  # type: ignore[arg-type]
+
+
+def test_n_grams_that_are_nan_raise_an_error_before_a_search(model: JointModel) -> None:
+    """A search compares scores, and a comparison with nan is false: units of nan would be impossible."""
+    for table, column, width in (("slots", 2, 3), ("histories", 2, 4)):
+        packed = model.ngrams.packed
+        wrong = getattr(packed, table).copy()
+        wrong.view(np.float32)[column::width][-1] = math.nan
+        ngrams = copy(model.ngrams)
+        ngrams.packed = replace(packed, **{table: wrong})
+        changed = replace(model, ngrams=ngrams)
+        for query in (lambda m: m.log_prob("top", ["t"]), lambda m: m.search("top"), lambda m: m.align("top", ["t"])):
+            with pytest.raises(DataError, match=r"n-gram model must be numbers or -inf, got nan"):
+                query(changed)

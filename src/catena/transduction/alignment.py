@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.errors import DataError, LimitError
+from catena.errors import ConfigError, DataError, LimitError
 from catena.kernels.joint_align import FREE, best, expected, gathered
 from catena.kernels.threads import in_row_blocks
 
@@ -47,6 +47,11 @@ class Moves:
     deletions: bool = True
     insertions: bool = False
 
+    def __post_init__(self) -> None:
+        for name, length in (("source", self.source), ("target", self.target)):
+            if length < 1:
+                raise ConfigError(f"{name} must be at least 1 symbol, got {length}. Use 1 or more.")
+
     def pairs(self) -> list[tuple[int, int]]:
         """All (symbols of the source, symbols of the target)."""
         sizes = itertools.product(range(1, self.source + 1), range(1, self.target + 1))
@@ -62,6 +67,20 @@ class Pairs:
     x_ends: Longs
     ys: Ints
     y_ends: Longs
+
+    def __post_init__(self) -> None:
+        for name, ids, ends in (("xs", self.xs, self.x_ends), ("ys", self.ys, self.y_ends)):
+            if ids.ndim != 1 or (len(ids) and ids.min() < 1):
+                raise DataError(f"{name} must be a vector of ids from 1, got {ids.min()}. Number symbols from 1.")
+            edges = np.concatenate(([0], ends, [len(ids)]))
+            if (np.diff(edges) < 0).any() or (len(ends) and ends[-1] != len(ids)):
+                raise DataError(
+                    f"the ends of {name} must rise to {len(ids)}, its length, got {ends.tolist()[:20]}. Use Pairs.of."
+                )
+        if len(self.x_ends) != len(self.y_ends):
+            raise DataError(
+                f"x_ends and y_ends must be of one length, got {len(self.x_ends)} and {len(self.y_ends)}. Use Pairs.of."
+            )
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Pairs:
@@ -129,6 +148,7 @@ class Aligner:
         return float(totals[np.isfinite(totals)].sum())
 
     def _expected(self) -> tuple[Doubles, Doubles]:
+        self._check_log_probs()
         totals = np.full(len(self.pairs), -np.inf)
         shares: list[Doubles] = []
 
@@ -147,6 +167,7 @@ class Aligner:
         ``penalty`` weighs the length of units: log p(u) is multiplied by the length of the longer piece, to this
         power. Without it (0), long units, of which few are needed, win over short ones that say as much.
         """
+        self._check_log_probs()
         lengths = np.empty(len(self.pairs), np.int64)
         found = np.empty(len(self.pairs.xs) + len(self.pairs.ys), np.int64)
         units = self.units()
@@ -161,6 +182,16 @@ class Aligner:
             None if n < 0 else [units[place] for place in found[start : start + n].tolist()]
             for start, n in zip(starts, lengths.tolist(), strict=False)
         ]
+
+    def _check_log_probs(self) -> None:
+        """Raise for log-probabilities that were replaced by what kernels cannot read: nan would count as impossible."""
+        if self.log_probs.shape != self.table.shape or self.log_probs.dtype != np.float64:
+            raise DataError(
+                f"log_probs must be {len(self.table)} float64, one for each place of the table, got "
+                f"{self.log_probs.dtype} of shape {list(self.log_probs.shape)}. Change a copy of it."
+            )
+        if not self.log_probs.max() < np.inf:
+            raise DataError("log_probs must be numbers or -inf, got nan or +inf. Correct them, or make a new Aligner.")
 
     def units(self) -> dict[int, Unit]:
         """The units with a probability above 0, by their places."""

@@ -54,6 +54,22 @@ class JointModel(Transducer):
     ngrams: NgramModel
     settings: JointSettings = DEFAULT
 
+    def __post_init__(self) -> None:
+        words = len(self.ngrams.vocabulary) - len(SPECIALS)
+        if not 0 < len(self.units) <= words:
+            raise DataError(
+                f"units must be 1 to {words}, the number of words of the n-gram model, got {len(self.units)}. Load "
+                "units and n-grams of one model."
+            )
+        for side, alphabet in ((0, self.source), (1, self.target)):
+            ids = [id for unit in self.units for id in unit[side]]
+            if min(ids, default=1) < 1 or max(ids, default=1) > len(alphabet):
+                name = ("source", "target")[side]
+                raise DataError(
+                    f"units must hold ids from 1 to {len(alphabet)}, the number of {name} symbols, got "
+                    f"{max(ids) if max(ids) > len(alphabet) else min(ids)}. Load units and alphabets of one model."
+                )
+
     @classmethod
     def train(
         cls,
@@ -111,6 +127,7 @@ class JointModel(Transducer):
 
         The last row is the unit that passes over a symbol.
         """
+        self._check_log_probs()
         first = len(self.ngrams.vocabulary) - len(self.units)
         order = sorted(range(len(self.units)), key=lambda i: self.units[i])
         rows: list[tuple[int, int, int]] = []
@@ -123,6 +140,17 @@ class JointModel(Transducer):
             pieces[x] = (pieces.get(x, (row, row))[0], row + 1)
         rows.append((-1, len(text), len(text)))
         return np.array(rows, np.int64).ravel(), np.array(text, np.int32), pieces
+
+    def _check_log_probs(self) -> None:
+        """A search would take nan for impossible."""
+        packed = self.ngrams.packed
+        words, histories = packed.slots[::3], packed.histories.view(np.float32)[2::4]
+        scores = packed.slots.view(np.float32)[2::3][words >= 0]
+        if not np.maximum(scores.max(initial=-np.inf), histories.max(initial=-np.inf)) < np.inf:
+            raise DataError(
+                "the log-probabilities of the n-gram model must be numbers or -inf, got nan or +inf. Train it with "
+                "another estimator."
+            )
 
     @cached_property
     def _row_units(self) -> list[Unit]:
