@@ -80,5 +80,21 @@ def test_what_is_no_distribution_is_refused() -> None:
         AutomatonStepper(cyclic(), V, 4)
     single = from_string([1])
     batch = single.with_weights(single.weight.expand(2, -1), single.initial.expand(2, -1), single.final.expand(2, -1))
-    with pytest.raises(ShapeError, match="must be one, but its weights have the shape \\[2, 1\\]"):
+    with pytest.raises(ShapeError, match=r"must have no batch axes in AutomatonStepper, got \[2\]"):
         AutomatonStepper(batch, V, END)
+
+
+def test_weights_of_nan_on_a_path_raise_an_error() -> None:
+    nan = float("nan")
+    for arcs in ([(0, 1, 1, 1, nan), (0, 1, 2, 2, -1.0)], [(0, 0, 1, 1, nan), (0, 1, 2, 2, -1.0)]):
+        with pytest.raises(ValueError, match="weights that can be compared in AutomatonStepper, got nan"):
+            AutomatonStepper(from_arcs(arcs, [0], [1]), V, END)
+    unread = from_arcs([(0, 1, 2, 2, -1.0), (1, 2, 1, 1, nan), (3, 3, 1, 1, 0.7), (3, 1, 1, 1, 0.0)], [0], [1])
+    stepper = AutomatonStepper(unread, V, END)
+    assert stepper.log_probs(stepper.start(1)).exp().sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("labels", [[1, 2], [1, 1, 2, 3], [1, -1, 2, 3]])
+def test_labels_must_be_one_for_each_id(labels: list[int]) -> None:
+    with pytest.raises(ConfigError, match="labels must be one label for each of 4 ids, all different"):
+        AutomatonStepper(from_string([1]), V, END, labels)

@@ -77,6 +77,21 @@ def matrix(machine: Plain) -> list[list[Fraction]]:
     return W
 
 
+def useful(machine: Plain) -> Plain:
+    """The machine with -inf for each score on no accepting path without a score of -inf."""
+    states = range(len(machine.initial))
+    arcs = [(s, t) for s, t, _, _, w in machine.arcs if w != -math.inf]
+    there = {q for q in states if machine.initial[q] != -math.inf}
+    onward = {q for q in states if machine.final[q] != -math.inf}
+    for _ in states:
+        there |= {t for s, t in arcs if s in there}
+        onward |= {s for s, t in arcs if t in onward}
+    kept = [(*arc[:4], arc[4] if arc[0] in there and arc[1] in onward else -math.inf) for arc in machine.arcs]
+    on = there & onward
+    edges = [[x if q in on else -math.inf for q, x in enumerate(edge)] for edge in (machine.initial, machine.final)]
+    return Plain(tuple(kept), tuple(edges[0]), tuple(edges[1]))
+
+
 def inverse(M: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
     """By Gauss and Jordan, in exact fractions."""
     n = len(M)

@@ -320,14 +320,6 @@ def two_states(*arcs: tuple[int, int]) -> Paths:
     return Paths.of(from_arcs([(*arc, 1, 1, 0.0) for arc in arcs], [0], [1]))
 
 
-def test_paths_by_arcs_that_there_are_not_have_probability_0_and_no_part() -> None:
-    paths = two_states((0, 1), (0, 1))
-    assert paths.log_prob(torch.tensor([0, 1])) > NEVER
-    for path in ([0, 2], [0, 7], [2, 0], [0, 1, 2]):
-        assert paths.log_prob(torch.tensor(path)) == NEVER
-    assert paths.parts(torch.tensor([0, 7])).sum() == 0
-
-
 def test_paths_of_other_machines_have_no_divergence() -> None:
     with pytest.raises(ShapeError, match="both distributions must be over the same members"):
         two_states((0, 1), (0, 1)).kl(two_states((0, 1), (0, 0)))

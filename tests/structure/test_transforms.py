@@ -1,4 +1,4 @@
-"""Sequences, trees and alignments under torch's transforms: ``torch.compile`` traces them whole, ``vmap`` maps them."""
+"""Structures under torch's transforms: ``torch.compile`` traces them whole, ``vmap`` maps them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from torch import Tensor
 
 from catena.structure.alignment import Alignment
 from catena.structure.alignment_one_to_one import OneToOne
+from catena.structure.automaton.build import from_arcs
+from catena.structure.automaton.paths import Paths
 from catena.structure.chain import LinearChain
 from catena.structure.ctc import CTC
 from catena.structure.low_rank_pcfg import LowRankPCFG
@@ -21,6 +23,15 @@ from catena.structure.semimarkov import SemiMarkov
 from catena.structure.tree import SpanTree
 
 Make = Callable[..., Any]
+
+ACYCLIC = from_arcs([(*arc, 1, 1, 0.0) for arc in ((0, 1), (0, 1), (1, 2), (0, 2), (0, 3), (4, 2))], [0, 1], [2, 1])
+CYCLIC = from_arcs([(*arc, 1, 1, 0.0) for arc in ((0, 1), (1, 0), (1, 1), (1, 2), (2, 2), (0, 3), (4, 2))], [0], [2])
+
+
+def cyclic_paths(weight: Tensor) -> Paths:
+    """Of weights that are light enough for a sum."""
+    return Paths(CYCLIC, weight - 3.0, CYCLIC.initial, CYCLIC.final)
+
 
 KINDS: dict[str, tuple[Make, list[tuple[int, ...]], list[tuple[int, ...]]]] = {
     "chain": (LinearChain, [(4, 3)], [(3, 3)]),
@@ -31,6 +42,8 @@ KINDS: dict[str, tuple[Make, list[tuple[int, ...]], list[tuple[int, ...]]]] = {
     "alignment": (Alignment, [(3, 4), (4, 4), (3, 5)], []),
     "one-to-one": (OneToOne, [(3, 4), (3,), (4,)], []),
     "ctc": (lambda emissions: CTC(emissions, torch.tensor([1, 2])), [(4, 3)], []),
+    "paths": (lambda *scores: Paths(ACYCLIC, *scores), [(6,)], [(5,), (5,)]),
+    "cyclic-paths": (cyclic_paths, [(7,)], []),
 }
 """How to make each: of scores that every row has for itself, and of scores that rows share."""
 
@@ -89,6 +102,7 @@ for name, (make, own, shared) in KINDS.items():
         structure = make(*inputs)
         return structure.log_prob(member), structure.marginals(), structure.argmax(), structure.sample(2)
 
+    torch._dynamo.reset()  # it limits the number of times that one function is traced
     answers = []
     for function in (ask, torch.compile(ask, backend="eager", fullgraph=True)):
         torch.manual_seed(0)

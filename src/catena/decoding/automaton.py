@@ -16,12 +16,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.decoding.stepper import Stepper
-from catena.errors import ConfigError, DivergentSumError, ImpossibleError, ShapeError
+from catena.errors import ConfigError, ImpossibleError
 from catena.numerics import NEVER, log_sum_exp, safe_log
 from catena.structure.automaton.distance import distances
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.rational import connect, project
-from catena.structure.automaton.value import LOG, Automaton
+from catena.structure.automaton.value import EPSILON, LOG, Automaton, check_numbers, check_one_machine
 
 
 class AutomatonStepper(Stepper[Tensor]):
@@ -38,19 +38,17 @@ class AutomatonStepper(Stepper[Tensor]):
     """
 
     def __init__(self, machine: Automaton, v: int, end: int, labels: Sequence[int] | None = None) -> None:
-        if machine.weight.dim() != 1:
-            raise ShapeError(f"the machine must be one, but its weights have the shape {list(machine.weight.shape)}")
+        check_one_machine("AutomatonStepper", machine)
         if not 0 <= end < v:
             raise ConfigError(f"the end must be one of {v} ids, but it is {end}")
         self.v, self.end = v, end
         machine = _restricted(connect(remove_epsilon(project(machine.over(LOG).detach(), "input"))), v, end, labels)
+        check_numbers("AutomatonStepper", machine)
         topology = machine.topology
         after = distances(machine, backwards=True).double()
         total = log_sum_exp(machine.initial.double() + after, dim=0)
         if not total > NEVER:
             raise ImpossibleError(f"the machine must read something that {v} ids can write, but it reads nothing")
-        if not total < torch.inf:
-            raise DivergentSumError("the weights of a machine must have a finite sum to be probabilities, but have not")
         self._source, self._target, self._ids = (
             torch.from_numpy(np.ascontiguousarray(x)).to(machine.device)
             for x in (topology.source, topology.target, topology.input - 1)
@@ -89,6 +87,12 @@ def _restricted(machine: Automaton, v: int, end: int, labels: Sequence[int] | No
     """The machine with ids + 1 for labels, without the arcs of labels that no id but the end has."""
     t = machine.topology
     given = np.arange(1, v + 1) if labels is None else np.asarray(labels, np.int64)
+    read = given[given != EPSILON]
+    if given.shape != (v,) or len(np.unique(read)) < len(read) or read.min(initial=1) < 1:
+        raise ConfigError(
+            f"labels must be one label for each of {v} ids, all different and above 0, or 0 for an id that is never "
+            f"read, got {given.tolist()[:20]}. Give {v} labels."
+        )
     ids = {int(label): id for id, label in enumerate(given) if label > 0 and id != end}
     of_arcs = np.array([ids.get(int(label), -1) for label in t.input], np.int64)
     kept = of_arcs >= 0

@@ -6,33 +6,44 @@ Rows are weights over one and the same graph: ``weight[r, i]`` of arc ``i``, ``i
 :func:`catena.kernels.lattice_graph.analysed` makes. Time O(arcs), and O(m³) for each component of m states
 with a cycle (O(m · arcs) for the best).
 
+A score counts if it lies on a path that no score of -inf interrupts. If one that counts is nan or +inf, the result of
+its row and its gradient are nan; a cycle diverges only if its scores count.
+
 The operators have no derivative of their own: they return it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from catena.errors import DivergentSumError
-from catena.kernels.lattice_loops import log_distances, log_slopes, max_distances, traced
+from catena.kernels.lattice_loops import INVALID, log_distances, log_slopes, max_distances, traced
+from catena.kernels.lattice_useful import invalid_states, useful_scores
 from catena.kernels.threads import in_row_blocks
 
 GRAPH = ("source", "target", "component", "order", "bounds", "cyclic", "in_starts", "in_arcs", "out_starts", "out_arcs")
 """The integer tensors of a graph, in this order."""
 
 Slopes = tuple[Tensor, Tensor, Tensor, Tensor]
+T = TypeVar("T")
+
+
+class InvalidScoreError(ArithmeticError):
+    """A score is nan or +inf. Raised and caught below the public functions."""
 
 
 def distances(weight: Any, begins: Any, graph: Sequence[Any], best: bool, backwards: bool) -> tuple[Any, Any]:
     """Distances to (or from) every state and, if the ``best`` are wanted, the arc that each ends (begins)
     with.
 
-    All are arrays of numpy; ``begins`` are the initial weights, or the final ones if ``backwards``.
+    All are arrays of numpy; ``begins`` are the initial weights, or the final ones if ``backwards``. Raises
+    InvalidScoreError if one of the scores is nan or +inf.
     """
     source, target, component, order, bounds, cyclic, in_starts, in_arcs, out_starts, out_arcs = graph
     if backwards:
@@ -42,6 +53,8 @@ def distances(weight: Any, begins: Any, graph: Sequence[Any], best: bool, backwa
     found, through = np.empty(len(begins)), np.empty(len(begins) if best else 0, np.int64)
     arguments = (weight, begins, source, in_starts, in_arcs, component, order, bounds, cyclic, found)
     wrong = max_distances(*arguments, through) if best else log_distances(*arguments)
+    if wrong == INVALID:
+        raise InvalidScoreError
     if wrong >= 0:
         raise DivergentSumError(
             f"the sum over the paths of this machine diverges at state {wrong}: the cycles through it weigh "
@@ -50,9 +63,44 @@ def distances(weight: Any, begins: Any, graph: Sequence[Any], best: bool, backwa
     return found, through
 
 
+def distances_or_nan(weight: Any, begins: Any, graph: Sequence[Any], best: bool, backwards: bool) -> Any:
+    """Distances to (or from) every state; nan where a path with no score of -inf reads one of nan or +inf."""
+    try:
+        return distances(weight, begins, graph, best, backwards)[0]
+    except InvalidScoreError:
+        source, target, _, _, _, _, *by_target, out_starts, out_arcs = graph
+        ways = (target, source, *by_target) if backwards else (source, target, out_starts, out_arcs)
+        invalid = invalid_states(weight, begins, *ways).astype(bool)
+        weight, begins = (np.where(x < np.inf, x, -np.inf) for x in (weight, begins))
+        return np.where(invalid, np.nan, distances(weight, begins, graph, best, backwards)[0])
+
+
+def over_useful(run: Callable[..., T], scores: Sequence[Any], graph: Sequence[Any]) -> T | None:
+    """``run(weight, initial, final)``; None if a score that counts is nan or +inf.
+
+    Scores that do not count are replaced by -inf only if a sum diverges or a score is invalid.
+    """
+    try:
+        return run(*scores)
+    except (DivergentSumError, InvalidScoreError):
+        scores = useful_scores(*scores, *graph[:2], *graph[6:])
+    return run(*scores) if all(x.max(initial=-np.inf) < np.inf for x in scores) else None
+
+
+def _ended(there: Any, final: Any) -> Any:
+    with np.errstate(invalid="ignore"):  # -inf and +inf add up to nan, which is noticed
+        return there + final
+
+
+def _checked(total: float) -> float:
+    if not total < np.inf:
+        raise InvalidScoreError
+    return total
+
+
 def _log_row(weight: Any, initial: Any, final: Any, graph: Sequence[Any]) -> tuple[float, Any]:
     there, _ = distances(weight, initial, graph, best=False, backwards=False)
-    return _log_add(there + final), there
+    return _checked(_log_add(_ended(there, final))), there
 
 
 def _log_add(x: Any) -> float:
@@ -71,11 +119,13 @@ def _wide(*tensors: Tensor) -> list[Any]:
 def log_values(weight: Tensor, initial: Tensor, final: Tensor, arrays: Sequence[Any]) -> Tensor:
     """The log of the summed weights of all paths, for each row, over a graph of arrays. No gradient."""
     wide = _wide(weight, initial, final)
-    log_z = np.empty(len(wide[0]))
+    log_z = np.full(len(wide[0]), np.nan)
 
     def run(low: int, high: int) -> None:
         for r in range(low, high):
-            log_z[r], _ = _log_row(wide[0][r], wide[1][r], wide[2][r], arrays)
+            found = over_useful(partial(_log_row, graph=arrays), [x[r] for x in wide], arrays)
+            if found is not None:
+                log_z[r] = found[0]
 
     in_row_blocks(run, len(log_z), 20 * weight.numel())
     return torch.from_numpy(log_z).to(weight.dtype)
@@ -84,10 +134,16 @@ def log_values(weight: Tensor, initial: Tensor, final: Tensor, arrays: Sequence[
 def best_values(weight: Tensor, initial: Tensor, final: Tensor, arrays: Sequence[Any]) -> Tensor:
     """The score of the best path, for each row, over a graph of arrays. No gradient."""
     wide = _wide(weight, initial, final)
-    best = np.empty(len(wide[0]))
+    best = np.full(len(wide[0]), np.nan)
+
+    def score(weight: Any, initial: Any, final: Any) -> float:
+        there, _ = distances(weight, initial, arrays, best=True, backwards=False)
+        return _checked(float(_ended(there, final).max(initial=-np.inf)))
+
     for r in range(len(best)):
-        there, _ = distances(wide[0][r], wide[1][r], arrays, best=True, backwards=False)
-        best[r] = (there + wide[2][r]).max(initial=-np.inf)
+        found = over_useful(score, [x[r] for x in wide], arrays)
+        if found is not None:
+            best[r] = found
     return torch.from_numpy(best).to(weight.dtype)
 
 
@@ -103,15 +159,19 @@ def log_total(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The log of the summed weights of all paths, and its gradient by weights, initial and final weights."""
     arrays, wide = _arrays(graph), _wide(weight, initial, final)
-    log_z = np.empty(len(wide[0]))
-    slopes = [np.empty_like(x) for x in wide]
+    log_z = np.full(len(wide[0]), np.nan)
+    slopes = [np.full_like(x, np.nan) for x in wide]
+
+    def sum_row(r: int, weight: Any, initial: Any, final: Any) -> None:
+        total, there = _log_row(weight, initial, final, arrays)
+        onward, _ = distances(weight, final, arrays, best=False, backwards=True)
+        results = (x[r] for x in slopes)
+        log_slopes(weight, initial, final, arrays[0], arrays[1], there, onward, total, *results)
+        log_z[r] = total
 
     def run(low: int, high: int) -> None:
         for r in range(low, high):
-            mine = wide[0][r], wide[1][r], wide[2][r]
-            log_z[r], there = _log_row(*mine, arrays)
-            onward, _ = distances(mine[0], mine[2], arrays, best=False, backwards=True)
-            log_slopes(*mine, arrays[0], arrays[1], there, onward, log_z[r], *(x[r] for x in slopes))
+            over_useful(partial(sum_row, r), [x[r] for x in wide], arrays)
 
     in_row_blocks(run, len(log_z), 40 * weight.numel())
     results = [torch.from_numpy(x).to(weight.dtype) for x in (log_z, *slopes)]
@@ -124,11 +184,15 @@ def max_total(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The score of the best path, and how often it takes each arc, beginning and end."""
     arrays, wide = _arrays(graph), _wide(weight, initial, final)
-    best = np.full(len(wide[0]), -np.inf)
-    counts = [np.zeros_like(x) for x in wide]
+    best = np.full(len(wide[0]), np.nan)
+    counts = [np.full_like(x, np.nan) for x in wide]
     for r in range(len(best)):
-        state, score, path = best_path(wide[0][r], wide[1][r], wide[2][r], arrays)
-        best[r] = score
+        found = over_useful(partial(best_path, graph=arrays), [x[r] for x in wide], arrays)
+        if found is None:
+            continue
+        state, best[r], path = found
+        for x in counts:
+            x[r] = 0.0
         if state >= 0:
             np.add.at(counts[0][r], path, 1.0)
             counts[1][r, arrays[0][path[0]] if len(path) else state] = 1.0
@@ -138,11 +202,14 @@ def max_total(
 
 
 def best_path(weight: Any, initial: Any, final: Any, graph: Sequence[Any]) -> tuple[int, float, Any]:
-    """(last state, score, arcs) of the best path; (-1, -inf, none) where there is no path."""
+    """(last state, score, arcs) of the best path; (-1, -inf, none) where there is no path.
+
+    Raises InvalidScoreError if a score is nan or +inf.
+    """
     there, through = distances(weight, initial, graph, best=True, backwards=False)
-    ends = there + final
+    ends = _ended(there, final)
     state = int(ends.argmax()) if len(ends) else -1
-    if state < 0 or ends[state] == -np.inf:
+    if state < 0 or _checked(ends[state]) == -np.inf:
         return -1, -np.inf, np.empty(0, np.int64)
     path = np.empty(len(ends), np.int64)
     return state, float(ends[state]), path[: traced(graph[0], through, state, path)]
@@ -158,18 +225,69 @@ def _fake(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor
     return rows, slopes[0], slopes[1], slopes[2]
 
 
+@torch.library.custom_op("catena::lattice_log_gradient", mutates_args=())
+def log_gradient(
+    weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradient of :func:`log_value` alone."""
+    _, *slopes = log_total(weight, initial, final, graph)
+    return slopes[0], slopes[1], slopes[2]
+
+
 log_total.register_fake(_fake)
 max_total.register_fake(_fake)
+log_gradient.register_fake(lambda *arguments: _fake(*arguments)[1:])
 
 
-def _fold_rows(op: Any) -> None:
-    """vmap makes more rows; the graph is never mapped over."""
+def _keep_inputs(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3], *inputs[3])
 
-    def rule(info: Any, dims: Any, weight: Tensor, initial: Tensor, final: Tensor, graph: Any) -> Any:
+
+def _log_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    weight, initial, final, *graph = ctx.saved_tensors
+    slopes = log_gradient(weight, initial, final, graph)
+    return *(grad[:, None] * x for x in slopes), [None for _ in graph]
+
+
+def _keep_counts(ctx: Any, inputs: Any, output: Slopes) -> None:
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(*output[1:])
+
+
+def _max_backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Any, ...]:
+    return *(grad[:, None] * x for x in ctx.saved_tensors), [None for _ in GRAPH]
+
+
+# For torch.compile. In plain code and in torch.func, catena.structure.automaton.distance differentiates.
+log_value.register_autograd(_log_backward, setup_context=_keep_inputs)
+max_total.register_autograd(_max_backward, setup_context=_keep_counts)
+
+
+@torch.library.custom_op("catena::lattice_invalid_rows", mutates_args=())
+def invalid_rows(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]) -> Tensor:
+    """True for each row of which a score that counts is nan or +inf."""
+    arrays, rows = _arrays(graph), zip(*_wide(weight, initial, final), strict=True)
+
+    def is_invalid(row: Sequence[Any]) -> bool:
+        return not all(x.max(initial=-np.inf) < np.inf for x in row)
+
+    found = [is_invalid(row) and is_invalid(useful_scores(*row, *arrays[:2], *arrays[6:])) for row in rows]
+    return torch.tensor(found, dtype=torch.bool, device=weight.device)
+
+
+@invalid_rows.register_fake
+def _(weight: Tensor, initial: Tensor, final: Tensor, graph: Sequence[Tensor]) -> Tensor:
+    return weight.new_empty(weight.shape[0], dtype=torch.bool)
+
+
+def fold_rows(op: Any, n_tensors: int) -> None:
+    """Give an operator its vmap rule: more rows of its first tensors. The others, of the graph, are never mapped."""
+
+    def rule(info: Any, dims: Any, *arguments: Any) -> Any:
         n = info.batch_size
-        given = zip((weight, initial, final), dims[:3], strict=True)
+        given = zip(arguments[:n_tensors], dims, strict=False)
         folded = [(x.expand(n, *x.shape) if dim is None else x.movedim(dim, 0)).flatten(0, 1) for x, dim in given]
-        results = op(*folded, graph)
+        results = op(*folded, *arguments[n_tensors:])
         if isinstance(results, Tensor):
             return results.unflatten(0, (n, -1)), 0
         return tuple(x.unflatten(0, (n, -1)) for x in results), tuple(0 for _ in results)
@@ -177,5 +295,5 @@ def _fold_rows(op: Any) -> None:
     op.register_vmap(rule)
 
 
-for _op in (log_value, log_total, max_total):
-    _fold_rows(_op)
+for _op in (log_value, log_total, max_total, log_gradient, invalid_rows):
+    fold_rows(_op, 3)

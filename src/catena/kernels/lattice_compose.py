@@ -161,6 +161,12 @@ def _silent_states(starts: Any, labels: Any, final: Any, zero: float) -> tuple[A
     return silent, stuck
 
 
+@njit(nogil=True)
+def _product(a: float, b: float, zero: float) -> float:
+    """a + b; zero if either is, for -inf and nan add up to nan."""
+    return zero if a == zero or b == zero else a + b
+
+
 @when_needed(
     LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES, DOUBLES, DOUBLES, LONGS, LONGS, LONGS, LONGS, LONGS, DOUBLES,
     DOUBLES, DOUBLES, float64, int64,
@@ -189,7 +195,7 @@ def composed_sums(
     begins, ends, final = np.zeros(n, np.int64), np.zeros(n, np.int64), np.empty(n)
     for q in range(n):
         begins[q] = q < n_begins
-        final[q] = a_final[states[q, 0]] + b_final[states[q, 1]]
+        final[q] = _product(a_final[states[q, 0]], b_final[states[q, 1]], zero)
         ends[q] = final[q] != zero
     kept = on_a_way(arcs[:, 3].copy(), arcs[:, 4].copy(), begins, ends)
     number, n_kept = np.empty(n, np.int64), 0
@@ -199,7 +205,7 @@ def composed_sums(
         if kept[q]:
             final[n_kept] = final[q]
             if q < n_begins:
-                initial[n_kept] = a_initial[states[q, 0]] + b_initial[states[q, 1]]
+                initial[n_kept] = _product(a_initial[states[q, 0]], b_initial[states[q, 1]], zero)
             n_kept += 1
     columns, weight, n_arcs = np.empty((4, len(arcs)), np.int64), np.empty(len(arcs)), 0
     for i in range(len(arcs)):
@@ -208,9 +214,9 @@ def composed_sums(
             columns[0, n_arcs], columns[1, n_arcs] = number[p], number[q]
             columns[2, n_arcs] = a_input[a_arcs[left]] if left >= 0 else 0
             columns[3, n_arcs] = b_output[b_arcs[right]] if right >= 0 else 0
-            weight[n_arcs] = (a_weight[a_arcs[left]] if left >= 0 else 0.0) + (
-                b_weight[b_arcs[right]] if right >= 0 else 0.0
-            )
+            paid_left = a_weight[a_arcs[left]] if left >= 0 else 0.0
+            paid_right = b_weight[b_arcs[right]] if right >= 0 else 0.0
+            weight[n_arcs] = _product(paid_left, paid_right, zero)
             n_arcs += 1
     return (
         n, columns[0, :n_arcs], columns[1, :n_arcs], columns[2, :n_arcs], columns[3, :n_arcs], weight[:n_arcs],

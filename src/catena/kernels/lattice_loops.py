@@ -10,7 +10,8 @@ Components are done in topological order. Inside a component with a cycle,
   underflows could not have been seen in the result. Elimination without pivoting subtracts only in
   :math:`1 - W'_{kk}`, which is above 0 for all k if and only if the sum converges.
 
-All numbers are float64, whatever the machine's are.
+All numbers are float64, whatever the machine's are. Scores of nan and +inf are reported, never summed: a comparison
+with nan is false, so that a nan would count as impossible.
 """
 
 from __future__ import annotations
@@ -24,6 +25,18 @@ from catena.kernels.array_types import DOUBLES, LONGS
 from catena.kernels.compiled import when_needed
 
 EPSILON = 2.0**-52
+
+INVALID = -2
+"""Returned in place of a state where a score is nan or +inf."""
+
+
+@njit(nogil=True)
+def _n_invalid(scores: Any) -> int:
+    """The number of scores that are nan or +inf."""
+    n = 0
+    for i in range(len(scores)):
+        n += not scores[i] < np.inf
+    return n
 
 
 @njit(nogil=True)
@@ -141,8 +154,10 @@ def log_distances(
 ) -> int:  # fmt: skip
     """``distance[q]`` becomes the log of the summed weights of all paths to ``q``.
 
-    Returns a state through which the sum diverges, or -1.
+    Returns a state through which the sum diverges, or -1; INVALID if a score is nan or +inf.
     """
+    if _n_invalid(weight) + _n_invalid(begins) > 0:
+        return INVALID
     n, most = len(begins), 1
     for q in range(n):
         most = max(most, starts[q + 1] - starts[q] + 1)
@@ -175,8 +190,10 @@ def max_distances(
     """``distance[q]`` becomes the score of the best path to ``q``, and ``through[q]`` its last arc, -1 for
     none.
 
-    Returns a state after a cycle of score above 0, or -1.
+    Returns a state after a cycle of score above 0, or -1; INVALID if a score is nan or +inf.
     """
+    if _n_invalid(weight) + _n_invalid(begins) > 0:
+        return INVALID
     for c in range(len(bounds) - 1):
         states = order[bounds[c] : bounds[c + 1]]
         for q in states:

@@ -25,7 +25,7 @@ MOST_ARCS = 5_000_000
 
 def words_of(model: NgramModel) -> np.ndarray:
     """The ids that strings may hold: all that the model may predict, but for the end."""
-    possible = np.isfinite(model.packed.unigrams)
+    possible = model.packed.unigrams != NEVER
     possible[model.end] = False
     possible[0] = False  # label 0 reads nothing
     return np.flatnonzero(possible)
@@ -76,13 +76,13 @@ def compact_automaton(model: NgramModel) -> Automaton:
     log_probs = packed.slots.view(np.float32).reshape(-1, 3)[:, 2].astype(np.float64)
     widths = np.where(table[:, 1] < 0, 1, table[:, 1])
     source = np.repeat(np.arange(packed.n_states), widths)
-    known = (slots[:, 0] >= 0) & np.isfinite(log_probs) & (slots[:, 0] != model.begin) & (slots[:, 0] != 0)
+    known = (slots[:, 0] >= 0) & (log_probs != NEVER) & (slots[:, 0] != model.begin) & (slots[:, 0] != 0)
     ends = known & (slots[:, 0] == model.end)
     final = np.full(packed.n_states, NEVER)
     final[source[ends]] = log_probs[ends]
     arcs = np.flatnonzero(known & ~ends)
     backoffs = packed.histories.view(np.float32).reshape(-1, 4)[:, 2].astype(np.float64)
-    failing = 1 + np.flatnonzero(np.isfinite(backoffs[1:]))
+    failing = 1 + np.flatnonzero(backoffs[1:] != NEVER)
     label = np.concatenate((slots[arcs, 0], np.full(len(failing), FAILURE))).astype(np.int64)
     target = np.concatenate((slots[arcs, 1], table[failing, 3])).astype(np.int64)
     weight = np.concatenate((log_probs[arcs], backoffs[failing]))

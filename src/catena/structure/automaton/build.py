@@ -19,6 +19,7 @@ from catena.numerics import NEVER
 from catena.structure.automaton.symbols import Symbols
 from catena.structure.automaton.topology import Topology
 from catena.structure.automaton.value import EPSILON, LOG, Automaton
+from catena.structure.checks import check_floating, fits_batch
 from catena.structure.semirings import Semiring
 
 String = str | Sequence[int] | Sequence[str]
@@ -61,6 +62,10 @@ def from_arcs(
     columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], [], []]
     begins, ends = (dict(x) if isinstance(x, Mapping) else dict.fromkeys(x, 0.0) for x in (initial, final))
     n = max([*begins, *ends, *columns[0], *columns[1]], default=-1) + 1 if n_states is None else n_states
+    for name, states in (("initial", begins), ("final", ends)):
+        for q in states:
+            if not 0 <= q < n:
+                raise ShapeError(f"{name} must hold states from 0 to {n - 1}, got {q}. Raise n_states, or correct it.")
     source, target, read, write = (torch.tensor(column, dtype=torch.int64) for column in columns[:4])
     score = _scores(columns[4], dtype)
     first, last = (_sparse(x, n, dtype) for x in (begins, ends))
@@ -98,6 +103,7 @@ def from_string(
     score = torch.zeros(n, dtype=dtype) if scores is None else scores
     if score.shape != (n,):
         raise ShapeError(f"scores must be one number for each of {n} symbols, but their shape is {list(score.shape)}")
+    check_floating([score])
     edges = torch.full((2, n + 1), NEVER, dtype=score.dtype, device=score.device)
     edges[0, 0] = edges[1, n] = 0.0
     topology = Topology(np.arange(n), np.arange(1, n + 1), read_all, written_all, n + 1)
@@ -184,6 +190,14 @@ def edit_model(
     scores = (match, delete, insert, substitute)
     kinds = [x.dtype for x in scores if isinstance(x, Tensor)]
     given = [torch.as_tensor(x, dtype=kinds[0] if kinds else dtype) for x in scores]
+    sizes = (("match", 1), ("delete", 1), ("insert", 1), ("substitute", 2))
+    for (name, axes), x in zip(sizes, given, strict=True):
+        if not fits_batch(x.shape, (v,) * axes, 0):
+            raise ShapeError(
+                f"{name} must be one number or have the shape {[v] * axes}, got {list(x.shape)}. Give a score for each "
+                f"of the {v} symbols."
+            )
+    check_floating(given)
     copied, deleted, inserted = (x.expand(v) for x in given[:3])
     others = ~np.eye(v, dtype=bool)
     changed = given[3].expand(v, v)[torch.from_numpy(others)]

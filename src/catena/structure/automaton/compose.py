@@ -23,7 +23,7 @@ from catena.structure.automaton.failures import expand_failures, failed_finals, 
 from catena.structure.automaton.segments import with_one
 from catena.structure.automaton.topology import Array, Topology
 from catena.structure.automaton.value import EPSILON, Automaton, check_same_semiring
-from catena.structure.automaton.weights import nonzero
+from catena.structure.automaton.weights import multiply, nonzero
 from catena.structure.backend import kernels_serve
 from catena.structure.semirings import Log, Max, Semiring, Tropical
 
@@ -64,6 +64,7 @@ def compose(a: Automaton, b: Automaton, limit: int = MOST_STATES) -> Automaton:
         limit: more states than this raise :class:`LimitError`.
     """
     semiring = check_same_semiring(a, b)
+    _check_batch(a, b)
     if a.has_failures and a.is_acceptor and not b.has_failures:
         return _swapped(compose(_swapped(b), a, limit))
     a = expand_failures(a)
@@ -81,7 +82,7 @@ def compose(a: Automaton, b: Automaton, limit: int = MOST_STATES) -> Automaton:
     weight = _chosen(semiring, with_one(semiring, a.weight), pairs.left, with_one(semiring, b.weight), pairs.right)
     if chain:
         places = pairs.failures * b.n_states + pairs.q[pairs.source]
-        weight = semiring.mul(weight, torch.cat(chain, dim=-1)[..., torch.from_numpy(places)])
+        weight = multiply(semiring, weight, torch.cat(chain, dim=-1)[..., torch.from_numpy(places)])
     begun = _chosen(semiring, a.initial, pairs.p, b.initial, pairs.q)
     zero = semiring.zero(semiring.shape(begun), begun)
     initial = torch.where(torch.from_numpy(pairs.begins > 0).to(begun.device), begun, zero)
@@ -98,6 +99,17 @@ def intersect(a: Automaton, b: Automaton, limit: int = MOST_STATES) -> Automaton
         if not machine.is_acceptor:
             raise ShapeError(f"intersect takes acceptors, but the {name} machine is a transducer: compose it instead")
     return compose(a, b, limit)
+
+
+def _check_batch(a: Automaton, b: Automaton) -> None:
+    leads = [m.semiring.shape(m.weight)[:-1] for m in (a, b)]
+    try:
+        torch.broadcast_shapes(*leads)
+    except RuntimeError:
+        raise ShapeError(
+            f"machines must have batch axes that broadcast, got {list(leads[0])} and {list(leads[1])}. Give both the "
+            "same batch axes, or one of them none."
+        ) from None
 
 
 def _paired(a: Automaton, b: Automaton, failures: Array, limit: int) -> Pairs:
@@ -153,7 +165,7 @@ def _in_one_go(a: Automaton, b: Automaton, limit: int) -> Automaton:
 
 
 def _chosen(semiring: Semiring, x: Tensor, at: Array, y: Tensor, bt: Array) -> Tensor:
-    return semiring.mul(x[..., torch.from_numpy(at)], y[..., torch.from_numpy(bt)])
+    return multiply(semiring, x[..., torch.from_numpy(at)], y[..., torch.from_numpy(bt)])
 
 
 def _swapped(machine: Automaton) -> Automaton:

@@ -19,7 +19,7 @@ from catena.structure.automaton.epsilon import joined, remove_epsilon
 from catena.structure.automaton.rational import connect
 from catena.structure.automaton.segments import Segments, distinct
 from catena.structure.automaton.topology import Array, Topology
-from catena.structure.automaton.value import EPSILON, Automaton
+from catena.structure.automaton.value import EPSILON, Automaton, check_numbers, check_one_machine
 from catena.structure.automaton.weights import divide, from_numbers, nonzero, numbers
 from catena.structure.backend import kernels_serve
 from catena.structure.semirings import Log, Real, Semiring
@@ -42,6 +42,7 @@ def determinise(machine: Automaton, limit: int | None = None, tolerance: float |
     """
     check_comparable("determinise", machine)
     machine = connect(remove_epsilon(machine))
+    check_numbers("determinise", machine)
     if not machine.n_states:
         return machine
     most = max(MOST_STATES, 10 * machine.n_states) if limit is None else limit
@@ -207,17 +208,14 @@ def is_deterministic(machine: Automaton) -> bool:
 
 
 def check_comparable(what: str, machine: Automaton) -> None:
-    """Weights must be numbers that can be divided and compared."""
+    """Raise unless weights can be divided, need no gradients and have no batch axes."""
     divide(machine.semiring, machine.initial[..., :0], machine.initial[..., :0])
     if machine.requires_grad:
         raise ValueError(
             f"{what} compares weights with each other, so its result has no derivative by them, but the machine's "
             f"weights need gradients: call {what}(machine.detach())"
         )
-    if machine.weight.dim() > 1:
-        raise ValueError(
-            f"{what} takes a single machine, but this one has batch axes {list(machine.weight.shape[:-1])}"
-        )
+    check_one_machine(what, machine)
 
 
 def rounded_to(machine: Automaton, tolerance: float | None) -> float:

@@ -1,135 +1,51 @@
 r"""Sums over all paths of a machine, exact also where there are infinitely many.
 
-.. math::  d(q) = \bigoplus_{\pi\,:\,\to q} \lambda(p_\pi) \otimes w(\pi),
-    \qquad  W^* = I \oplus W \oplus W^2 \oplus \dots
+.. math::  d(q) = \bigoplus_{\pi\,:\,\to q} \lambda(p_\pi) \otimes w(\pi)
 
-Strongly connected components are done in topological order. Inside one with cycles, Lehmann's elimination
-(Lehmann 1977) gives the closure :math:`W^*` by the closure of single elements. In the tropical semiring it is
-the algorithm of Floyd and Warshall, in the real one it inverts :math:`I - W`. Nothing is iterated to a
-tolerance, and a sum without a value raises :class:`DivergentSumError`.
-
-Time O(arcs + Σ m³) for components of m states with cycles. Over the log, max and tropical semirings a
-compiled loop answers, and returns the gradient with the value.
+The definition is in :mod:`catena.structure.automaton.reference`. Time O(arcs + Σ m³) for components of m states with
+cycles. Over the log, max and tropical semirings a compiled loop answers, and returns the gradient with the value.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, cast
 
-import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from catena.errors import DivergentSumError
+from catena.kernels.lattice import (
+    GRAPH,
+    best_values,
+    distances_or_nan,
+    fold_rows,
+    invalid_rows,
+    log_gradient,
+    log_value,
+    log_values,
+    max_total,
+)
+from catena.kernels.lattice import log_total as log_totals
+from catena.kernels.ops import longs_of, wants_gradient
 from catena.structure.automaton.failures import expand_failures
-from catena.structure.automaton.segments import with_zero
-from catena.structure.automaton.topology import Topology, Unrolled
+from catena.structure.automaton.reference import (
+    any_wrong,
+    is_mapped,
+    kept,
+    plain_distances,
+    plain_total,
+    useful_masks,
+)
+from catena.structure.automaton.topology import Topology
 from catena.structure.automaton.value import Automaton
+from catena.structure.automaton.weights import is_invalid
 from catena.structure.backend import kernels_serve
-from catena.structure.semirings import Log, Max, Real, Semiring, Tropical
+from catena.structure.semirings import Log, Max, Semiring, Tropical
 from catena.structure.tensors import outside_inference_mode
-
-# --- closure of a matrix ------------------------------------------------------------------------------------
-
-
-def closure_of_matrix(semiring: Semiring, matrix: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-    """one ⊕ W ⊕ W⊗W ⊕ … for the matrices on the last two axes. Lehmann (1977). Time O(n³).
-
-    Raises :class:`DivergentSumError` where the sum has no value. A real matrix must sum absolutely.
-    """
-    if isinstance(semiring, Real) and bool((matrix.detach() < 0).any()):
-        _eliminated(semiring, matrix.detach().abs())
-    return _eliminated(semiring, matrix)
-
-
-def _eliminated(semiring: Semiring, matrix: Tensor) -> Tensor:
-    n = semiring.shape(matrix)[-1]
-    slack = _slack(matrix, n)
-    for k in range(n):
-        loops = _star(semiring, matrix[..., k : k + 1, k : k + 1], slack)
-        through = semiring.mul(semiring.mul(matrix[..., :, k : k + 1], loops), matrix[..., k : k + 1, :])
-        matrix = semiring.add(matrix, through)
-    diagonal = torch.eye(n, dtype=torch.bool, device=matrix.device)
-    nothing = torch.where(diagonal, semiring.one((n, n), matrix), semiring.zero((n, n), matrix))
-    return semiring.add(matrix, nothing)
-
-
-def _slack(matrix: Tensor, n: int) -> float:
-    """By how much a cycle may differ from its true weight by rounding."""
-    if not matrix.is_floating_point():
-        return 0.0
-    finite = matrix.detach()[matrix.detach().isfinite()].abs()
-    size = max(1.0, float(finite.max())) if finite.numel() else 1.0
-    return 8 * n * size * torch.finfo(matrix.dtype).eps
-
-
-def _star(semiring: Semiring, x: Tensor, slack: float) -> Tensor:
-    """The closure of single elements, not misled by rounding.
-
-    Where cycles of weight one are harmless, as for maxima, one that is above it by rounding counts as one.
-    Elsewhere a cycle that is below one by no more than rounding cannot be told from a divergent one.
-    """
-    if _closes(semiring, semiring.one((), x)):
-        return semiring.star(semiring.mul(x, semiring.constant(-slack, x)))
-    semiring.star(semiring.mul(x.detach(), semiring.constant(slack, x)))
-    return semiring.star(x)
-
-
-def _closes(semiring: Semiring, x: Tensor) -> bool:
-    try:
-        semiring.star(x)
-    except DivergentSumError:
-        return False
-    return True
-
-
-# --- the plain program --------------------------------------------------------------------------------------
-
-
-def unrolled_weights(unrolled: Unrolled, semiring: Semiring, weight: Tensor) -> Tensor:
-    """The weights of the acyclic graph's arcs: plain ones, and the entries of closures."""
-    parts = [weight[..., torch.from_numpy(unrolled.plain)]]
-    for block in unrolled.blocks:
-        c, m = block.states.shape
-        cells = block.cells.sum(semiring, weight[..., torch.from_numpy(block.arcs)])
-        matrices = cells.reshape(*cells.shape[:-1], c, m, m)
-        parts.append(closure_of_matrix(semiring, matrices).flatten(-3))
-    return torch.cat(parts, dim=-1)
-
-
-def _swept(semiring: Semiring, unrolled: Unrolled, weight: Tensor, begins: Tensor, backwards: bool) -> Tensor:
-    """Distances of the acyclic graph's nodes, level by level."""
-    steps, position = unrolled.backwards if backwards else unrolled.forwards
-    found = begins[..., :0]
-    for level in steps:
-        here = begins[..., torch.from_numpy(level.nodes)]
-        if len(level.arcs):
-            tails = found[..., torch.from_numpy(level.tails)]
-            arrived = semiring.mul(tails, weight[..., torch.from_numpy(level.arcs)])
-            here = semiring.add(here, level.sums.sum(semiring, arrived))
-        found = torch.cat((found, here), dim=-1)
-    return found[..., torch.from_numpy(position)]
-
-
-def plain_distances(
-    semiring: Semiring, topology: Topology, weight: Tensor, begins: Tensor, backwards: bool = False
-) -> Tensor:
-    """What the kernels compute, in any semiring, and differentiable any number of times."""
-    unrolled, n = topology.unrolled, topology.n_states
-    enter, leave = (unrolled.exits, np.arange(n)) if backwards else (np.arange(n), unrolled.exits)
-    places = np.full(unrolled.n_nodes, n)
-    places[enter] = np.arange(n)
-    begins = with_zero(semiring, begins)[..., torch.from_numpy(places)]
-    found = _swept(semiring, unrolled, unrolled_weights(unrolled, semiring, weight), begins, backwards)
-    return found[..., torch.from_numpy(leave)]
-
-
-def plain_total(semiring: Semiring, topology: Topology, weight: Tensor, initial: Tensor, final: Tensor) -> Tensor:
-    """The sum over all paths, in any semiring."""
-    there = plain_distances(semiring, topology, weight, initial)
-    return semiring.sum(with_zero(semiring, semiring.mul(there, final)), dim=-1)
-
 
 # --- totals -------------------------------------------------------------------------------------------------
 
@@ -138,35 +54,72 @@ def total(machine: Automaton) -> Shaped[Tensor, "..."]:
     """The weight of all paths of a machine together, as an element of its semiring.
 
     Differentiable: over the log semiring the gradient by a weight is how often its arc is expected. Failure
-    arcs are made plain first. Raises :class:`DivergentSumError` where the sum has no value.
+    arcs are made plain first. The total and its gradient are nan if an accepting path without a weight of zero reads a
+    weight of nan or +inf. Raises :class:`DivergentSumError` where the sum has no value; weights on no accepting path
+    are not read.
     """
     machine = expand_failures(machine)
     semiring, tensors = machine.semiring, (machine.weight, machine.initial, machine.final)
-    if type(semiring) not in (Log, Max, Tropical) or not kernels_serve(*tensors):
+    if type(semiring) is Log:
+        return log_total(machine.topology, *tensors)
+    if type(semiring) not in (Max, Tropical) or not _kernels_sum(*tensors):
         return plain_total(semiring, machine.topology, *tensors)
     batch = machine.weight.shape[:-1]
-    rows = [x.reshape(batch.numel(), x.shape[-1]) for x in tensors]
-    if type(semiring) is Tropical:
-        return -_kernel_total(True, machine.topology, *(-x for x in rows)).reshape(batch)
-    return _kernel_total(type(semiring) is Max, machine.topology, *rows).reshape(batch)
+    sign = -1.0 if type(semiring) is Tropical else 1.0
+    rows = [sign * x.reshape(batch.numel(), x.shape[-1]) for x in tensors]
+    return sign * _kernel_total(True, machine.topology, *rows).reshape(batch)
+
+
+def log_total(topology: Topology, weight: Tensor, initial: Tensor, final: Tensor) -> Float[Tensor, "*batch"]:
+    """The log of the summed weights of all paths, for each of the batch, by their log-weights."""
+    tensors = (weight, initial, final)
+    if not _kernels_sum(*tensors):
+        return plain_total(Log(), topology, *tensors)
+    batch = weight.shape[:-1]
+    return _kernel_total(False, topology, *(x.reshape(math.prod(batch), x.shape[-1]) for x in tensors)).reshape(batch)
+
+
+def invalid_totals(topology: Topology, weight: Tensor, initial: Tensor, final: Tensor) -> Bool[Tensor, " rows"]:
+    """For each row of log-weights whether a path of otherwise nonzero weight reads nan or +inf."""
+    tensors = (weight, initial, final)
+    if kernels_serve(*tensors):
+        return invalid_rows(*tensors, topology.graph_tensors)
+    log = Log()
+    masks = useful_masks(log, topology, *tensors)
+    return any_wrong([mask & is_invalid(log, x) for x, mask in zip(tensors, masks, strict=True)])
 
 
 def distances(machine: Automaton, backwards: bool = False) -> Shaped[Tensor, "..."]:
     """For every state the weight of all paths to it from the beginning, or from it to the end.
 
-    Differentiable. Failure arcs must have been made plain. Raises :class:`DivergentSumError` where a sum has
-    no value.
+    Differentiable. Failure arcs must have been made plain. A distance is nan if a path of nonzero weight to its state
+    reads nan or +inf. Raises :class:`DivergentSumError` where the sum of a state that can be reached has no value.
     """
     semiring, begins = machine.semiring, machine.final if backwards else machine.initial
     fast = type(semiring) in (Log, Max, Tropical) and machine.weight.dim() == 1 and not _may_be_differentiated(machine)
     if not fast or not kernels_serve(machine.weight, begins):
         return plain_distances(semiring, machine.topology, machine.weight, begins, backwards)
-    from catena.kernels.lattice import distances as compiled
-
     sign = -1.0 if type(semiring) is Tropical else 1.0
     weight, first = ((sign * x.detach().double()).contiguous().numpy() for x in (machine.weight, begins))
-    found, _ = compiled(weight, first, machine.topology.graph_arrays, type(semiring) is not Log, backwards)
+    found = distances_or_nan(weight, first, machine.topology.graph_arrays, type(semiring) is not Log, backwards)
     return sign * torch.from_numpy(found).to(machine.weight.dtype)
+
+
+def with_useful_weights(machine: Automaton) -> Automaton:
+    """The same structure with zero for each weight that lies on no accepting path of nonzero weight."""
+    semiring, tensors = machine.semiring, (machine.weight, machine.initial, machine.final)
+    masks = useful_masks(semiring, machine.topology, *tensors)
+    weight, initial, final = (kept(semiring, x, mask) for x, mask in zip(tensors, masks, strict=True))
+    return machine.with_weights(weight, initial, final)
+
+
+def useful_distances(machine: Automaton, backwards: bool = False) -> tuple[Automaton, Shaped[Tensor, "..."]]:
+    """The machine and its distances; without its weights on no accepting path if their sums diverge."""
+    try:
+        return machine, distances(machine, backwards)
+    except DivergentSumError:
+        machine = with_useful_weights(machine)
+        return machine, distances(machine, backwards)
 
 
 @outside_inference_mode
@@ -189,30 +142,26 @@ def _reweighted(machine: Automaton, weight: Tensor) -> Automaton:
 
 
 def _may_be_differentiated(machine: Automaton) -> bool:
-    from catena.kernels.ops import wants_gradient
-
     return wants_gradient(machine.weight, machine.initial, machine.final)
 
 
 # --- the kernels, differentiable ----------------------------------------------------------------------------
 
 
+def _kernels_sum(*tensors: Tensor) -> bool:
+    """Whether kernels may sum: not in forward mode, of which only the reference implementation knows."""
+    return kernels_serve(*tensors) and forward_ad._current_level < 0
+
+
 def _kernel_total(best: bool, topology: Topology, weight: Tensor, initial: Tensor, final: Tensor) -> Tensor:
-    from catena.kernels.lattice import best_values, log_value, log_values
-    from catena.kernels.ops import wants_gradient
-
-    if wants_gradient(weight, initial, final):
+    traced = torch.compiler.is_compiling()
+    if wants_gradient(weight, initial, final) and not traced:
         return _Total.apply(weight, initial, final, topology, best)[0]
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0:
+    if traced or torch._C._len_torch_dispatch_stack() > 0:
+        topology.facts()
         tensors = topology.graph_tensors
-        return _both(True)(weight, initial, final, tensors)[0] if best else log_value(weight, initial, final, tensors)
+        return max_total(weight, initial, final, tensors)[0] if best else log_value(weight, initial, final, tensors)
     return (best_values if best else log_values)(weight, initial, final, topology.graph_arrays)
-
-
-def _both(best: bool) -> Any:
-    from catena.kernels.lattice import log_total, max_total
-
-    return max_total if best else log_total
 
 
 class _Total(torch.autograd.Function):
@@ -222,7 +171,7 @@ class _Total(torch.autograd.Function):
 
     @staticmethod
     def forward(weight: Tensor, initial: Tensor, final: Tensor, topology: Topology, best: bool) -> Any:
-        return _both(best)(weight, initial, final, topology.graph_tensors)
+        return (max_total if best else log_totals)(weight, initial, final, topology.graph_tensors)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -255,10 +204,55 @@ class _Slopes(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        semiring = Max() if ctx.best else Log()
-
-        def slopes(grad: Tensor, *tensors: Tensor) -> Any:
-            return torch.func.vjp(lambda *x: plain_total(semiring, ctx.topology, *x), *tensors)[1](grad)
-
-        by_inputs = torch.func.vjp(slopes, *ctx.saved_tensors)[1](grads)
+        inputs, t = ctx.saved_tensors, ctx.topology
+        if not ctx.best and not t.is_acyclic and any(map(is_mapped, inputs[1:])):
+            ends = (torch.from_numpy(t.source), torch.from_numpy(t.target))
+            by_inputs = log_curvature(*inputs, *grads, *ends)  # the reference program cannot map a cycle
+        else:
+            by_inputs = _curvature(Max() if ctx.best else Log(), t, inputs, grads)
         return *by_inputs, *(None for _ in range(5))
+
+
+def _curvature(semiring: Semiring, topology: Topology, inputs: Sequence[Tensor], grads: Sequence[Tensor]) -> Any:
+    """The gradient by ``inputs`` (a gradient of totals, and weights) of the gradient by weights, times ``grads``."""
+
+    def slopes(grad: Tensor, *tensors: Tensor) -> Any:
+        return torch.func.vjp(lambda *x: plain_total(semiring, topology, *x), *tensors)[1](grad)
+
+    return torch.func.vjp(slopes, *inputs)[1](tuple(grads))
+
+
+# --- for torch.compile and torch.vmap -----------------------------------------------------------------------
+
+
+@torch.library.custom_op("catena::lattice_log_curvature", mutates_args=())
+def log_curvature(
+    grad: Tensor, weight: Tensor, initial: Tensor, final: Tensor, by_weight: Tensor, by_initial: Tensor,
+    by_final: Tensor, source: Tensor, target: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """:func:`_curvature` of log totals as an operator over rows, of a machine whose arcs have these ends."""
+    labels = longs_of(source)  # are not read
+    topology = Topology(labels, longs_of(target), labels, labels, initial.shape[-1])
+    a, b, c, d = _curvature(Log(), topology, (grad, weight, initial, final), (by_weight, by_initial, by_final))
+    return a, b, c, d
+
+
+@log_curvature.register_fake
+def _(*tensors: Tensor) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(x) for x in tensors[:4])
+
+
+fold_rows(log_curvature, 7)
+
+
+def _keep_inputs(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3], *inputs[3][:2])
+
+
+def _backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+    weight, initial, final, *ends = ctx.saved_tensors
+    ones = weight.new_ones(weight.shape[0])
+    return *log_curvature(ones, weight, initial, final, *grads, *ends)[1:], [None for _ in GRAPH]
+
+
+log_gradient.register_autograd(_backward, setup_context=_keep_inputs)

@@ -14,39 +14,45 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.structure.automaton.distance import unrolled_weights
+from catena.errors import DivergentSumError
+from catena.structure.automaton.distance import with_useful_weights
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.rational import connect, restricted
+from catena.structure.automaton.reference import unrolled_weights
 from catena.structure.automaton.segments import Segments, distinct
 from catena.structure.automaton.topology import Array, Topology
 from catena.structure.automaton.value import EPSILON, Automaton
-from catena.structure.automaton.weights import nonzero
+from catena.structure.automaton.weights import multiply, nonzero
 
 
 def remove_epsilon(machine: Automaton) -> Automaton:
     """The same weights without arcs that both read and write epsilon; parallel arcs become one. Differentiable.
 
-    Raises :class:`DivergentSumError` where a cycle of epsilons has no finite sum. Time and size grow with the
-    number of pairs of states that silent paths connect.
+    Raises :class:`DivergentSumError` where a cycle of epsilons on an accepting path has no finite sum. Time and size
+    grow with the number of pairs of states that silent paths connect.
     """
     machine = expand_failures(machine)
     semiring, t = machine.semiring, machine.topology
     quiet = (t.input == EPSILON) & (t.output == EPSILON)
     if not quiet.any():
         return machine
-    pairs = _silent_pairs(machine, np.flatnonzero(quiet))
+    try:
+        pairs = _silent_pairs(machine, np.flatnonzero(quiet))
+    except DivergentSumError:  # perhaps of cycles on no accepting path
+        machine = with_useful_weights(machine)
+        pairs = _silent_pairs(machine, np.flatnonzero(quiet))
     loud = np.flatnonzero(~quiet)
     entered = nonzero(semiring, machine.initial)
     entered[t.target[loud]] = True
     pairs = pairs.of_states(entered)
     final = Segments.of(pairs.begin, t.n_states).sum(
-        semiring, semiring.mul(pairs.weight, machine.final[..., torch.from_numpy(pairs.end)])
+        semiring, multiply(semiring, pairs.weight, machine.final[..., torch.from_numpy(pairs.end)])
     )
     places, arcs = joined(pairs.end, t.source[loud], t.n_states)
     arcs = loud[arcs]
     rows, group = distinct(pairs.begin[places], t.target[arcs], t.input[arcs], t.output[arcs])
-    weight = semiring.mul(pairs.weight[..., torch.from_numpy(places)], machine.weight[..., torch.from_numpy(arcs)])
-    weight = Segments.of(group, rows.shape[1]).sum(semiring, weight)
+    parts = (pairs.weight[..., torch.from_numpy(places)], machine.weight[..., torch.from_numpy(arcs)])
+    weight = Segments.of(group, rows.shape[1]).sum(semiring, multiply(semiring, *parts))
     source, target, read, written = (np.ascontiguousarray(row) for row in rows)
     topology = Topology(source, target, read, written, t.n_states)
     return connect(restricted(Automaton.trusted(topology, weight, machine.initial, final, semiring), entered))
@@ -87,7 +93,7 @@ def _silent_pairs(machine: Automaton, quiet: Array) -> SilentPairs:
         keys = np.append(ending, graph.source[arc]) * t.n_states + np.append(leaves[ending], ends[onward])
         (keys,), group = distinct(keys)
         one = semiring.one((*semiring.shape(weight)[:-1], len(ending)), weight)
-        moved = semiring.mul(weight[..., torch.from_numpy(arc)], found[..., torch.from_numpy(onward)])
+        moved = multiply(semiring, weight[..., torch.from_numpy(arc)], found[..., torch.from_numpy(onward)])
         here = Segments.of(group, len(keys)).sum(semiring, torch.cat((one, moved), dim=-1))
         found = torch.cat((found, here), dim=-1)
         begin = keys // t.n_states

@@ -7,18 +7,17 @@ Over others, where that fails, both machines are made deterministic and walked t
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 from torch import Tensor
 
+from catena.errors import DivergentSumError
 from catena.structure.automaton.determinise import determinise, label_pairs
 from catena.structure.automaton.epsilon import remove_epsilon
-from catena.structure.automaton.push import push
+from catena.structure.automaton.push import damping, push, push_damped
 from catena.structure.automaton.rational import connect, union
 from catena.structure.automaton.topology import Array
-from catena.structure.automaton.value import Automaton, check_same_semiring
+from catena.structure.automaton.value import Automaton, check_numbers, check_one_machine, check_same_semiring
 from catena.structure.automaton.weights import nonzero
 from catena.structure.semirings import Log, Real
 
@@ -33,27 +32,27 @@ def equivalent(a: Automaton, b: Automaton, tolerance: float = 1e-6, limit: int |
         tolerance: relative differences of weights (absolute ones of scores and costs) that count as equal.
     """
     semiring = check_same_semiring(a, b)
+    for machine in (a, b):
+        check_one_machine("equivalent", machine)
     a, b = (connect(remove_epsilon(machine.detach())) for machine in (a, b))
+    for machine in (a, b):
+        check_numbers("equivalent", machine)
     if a.n_states == 0 or b.n_states == 0:
         return a.n_states == b.n_states
     if type(semiring) in (Log, Real):
         return _spans_agree(a.over(Log()), b.over(Log()), tolerance)
-    return _walks_agree(push(determinise(a, limit)), push(determinise(b, limit)), tolerance)
-
-
-def _damped(a: Automaton, b: Automaton) -> tuple[Automaton, Automaton]:
-    """Every arc made lighter by one factor, the same for both, so that the sums over all paths converge."""
-    both = union(a, b)
-    if not both.n_arcs:
-        return a, b
-    top = both.weight.max()
-    heaviest = torch.bincount(both.source, weights=(both.weight - top).exp()).max().log() + top
-    lighter = [m.with_weights(m.weight - heaviest - math.log(2.0), m.initial, m.final) for m in (a, b)]
-    return lighter[0], lighter[1]
+    a, b = determinise(a, limit), determinise(b, limit)
+    try:
+        return _walks_agree(push(a), push(b), tolerance)
+    except DivergentSumError:
+        factor = damping(union(a, b))
+        return _walks_agree(push_damped(a, factor), push_damped(b, factor), tolerance)
 
 
 def _spans_agree(a: Automaton, b: Automaton, tolerance: float) -> bool:
-    a, b = (push(m) for m in _damped(a.mapped(Tensor.double), b.mapped(Tensor.double)))
+    a, b = a.mapped(Tensor.double), b.mapped(Tensor.double)
+    lighter = damping(union(a, b))  # one factor for both, so that the sums over all paths converge
+    a, b = (push(m.with_weights(m.weight + lighter, m.initial, m.final)) for m in (a, b))
     whole = torch.logsumexp(a.initial, dim=0)
     if abs(whole - torch.logsumexp(b.initial, dim=0)) > tolerance:
         return False

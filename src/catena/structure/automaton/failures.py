@@ -10,7 +10,7 @@ from catena.errors import ShapeError
 from catena.structure.automaton.segments import with_one
 from catena.structure.automaton.topology import Array, Topology
 from catena.structure.automaton.value import EPSILON, FAILURE, Automaton
-from catena.structure.automaton.weights import nonzero
+from catena.structure.automaton.weights import multiply, nonzero
 
 
 def failure_targets(machine: Automaton) -> tuple[Array, Array]:
@@ -37,7 +37,7 @@ def failure_weights(machine: Automaton, targets: Array, arcs: Array) -> list[Ten
     found = [semiring.one(semiring.shape(machine.initial), machine.initial)]
     while (at >= 0).any() and (arcs[at] >= 0).any():
         step = np.where(at >= 0, arcs[at], -1)
-        found.append(semiring.mul(found[-1], weight[..., torch.from_numpy(step)]))
+        found.append(multiply(semiring, found[-1], weight[..., torch.from_numpy(step)]))
         at = np.where(step >= 0, targets[at], -1)
     return found
 
@@ -57,7 +57,7 @@ def failed_finals(machine: Automaton, targets: Array, chain: list[Tensor]) -> Te
 def _at_depth(machine: Automaton, chain: list[Tensor], failures: Array, x: Tensor) -> Tensor:
     table = torch.cat(chain, dim=-1)
     places = torch.from_numpy(failures * machine.n_states + np.arange(machine.n_states))
-    return machine.semiring.mul(table[..., places], x)
+    return multiply(machine.semiring, table[..., places], x)
 
 
 def expand_failures(machine: Automaton) -> Automaton:
@@ -73,9 +73,8 @@ def expand_failures(machine: Automaton) -> Automaton:
     sources, taken, failures = _expanded(machine, targets)
     t = machine.topology
     table = torch.cat(chain, dim=-1)
-    weight = machine.semiring.mul(
-        table[..., torch.from_numpy(failures * t.n_states + sources)], machine.weight[..., torch.from_numpy(taken)]
-    )
+    paid = table[..., torch.from_numpy(failures * t.n_states + sources)]
+    weight = multiply(machine.semiring, paid, machine.weight[..., torch.from_numpy(taken)])
     topology = Topology(sources, t.target[taken], t.input[taken], t.output[taken], t.n_states)
     finals = failed_finals(machine, targets, chain)
     return Automaton.trusted(topology, weight, machine.initial, finals, machine.semiring)

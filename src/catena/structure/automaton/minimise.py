@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from catena.errors import DivergentSumError
 from catena.kernels.lattice_partition import refined
 from catena.structure.automaton.determinise import (
     check_comparable,
@@ -17,11 +18,11 @@ from catena.structure.automaton.determinise import (
     rounded,
     rounded_to,
 )
-from catena.structure.automaton.push import push
+from catena.structure.automaton.push import damping, push, push_damped
 from catena.structure.automaton.rational import connect
 from catena.structure.automaton.segments import distinct
 from catena.structure.automaton.topology import Topology
-from catena.structure.automaton.value import Automaton
+from catena.structure.automaton.value import Automaton, check_numbers
 from catena.structure.automaton.weights import nonzero
 from catena.structure.semirings import Boolean
 
@@ -38,8 +39,9 @@ def minimise(machine: Automaton, tolerance: float | None = None) -> Automaton:
             "minimise takes a deterministic machine, but this one has several initial states, epsilons, failure arcs "
             "or several arcs with one label: minimise(determinise(machine))"
         )
-    # Over Boolean all that lie on a path weigh one already.
-    machine = connect(machine) if isinstance(machine.semiring, Boolean) else push(machine)
+    machine = connect(machine)
+    check_numbers("minimise", machine)
+    machine = _pushed(machine)
     t, size = machine.topology, rounded_to(machine, tolerance)
     if not t.n_states:
         return machine
@@ -55,3 +57,13 @@ def minimise(machine: Automaton, tolerance: float | None = None) -> Automaton:
     initial[block[begin]] = machine.initial[begin]
     final = machine.final[torch.from_numpy(chosen)]
     return Automaton.trusted(topology, machine.weight[torch.from_numpy(arcs)], initial, final, machine.semiring)
+
+
+def _pushed(machine: Automaton) -> Automaton:
+    """States with proportional futures become states with equal ones."""
+    if isinstance(machine.semiring, Boolean):
+        return machine  # what lies on a path weighs one already
+    try:
+        return push(machine)
+    except DivergentSumError:
+        return push_damped(machine, damping(machine))

@@ -44,6 +44,11 @@ def from_ngram_table(
     names = np.arange(1, v + 1) if labels is None else np.asarray(labels, np.int64)
     n = v ** (order - 1)
     words = np.array([w for w in range(v) if w not in (start, end)], np.int64)
+    if names.shape != (v,) or (names[words] < 1).any():
+        raise ShapeError(
+            f"labels must be one label above 0 for each of {v} words, got {names.tolist()[:20]}. Labels of start and "
+            "end are not read."
+        )
     source = np.repeat(np.arange(n), len(words))
     word = np.tile(words, n)
     target = (source * v + word) % n

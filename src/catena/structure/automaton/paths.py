@@ -8,30 +8,34 @@ how often each arc is expected, which cycles may bring above 1.
 
 from __future__ import annotations
 
-import heapq
-import itertools
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import InitVar, dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from catena.errors import ShapeError
+from catena.errors import DataError, ShapeError
+from catena.kernels.lattice import log_gradient
 from catena.numerics import NEVER
-from catena.structure.automaton.distance import distances, total
+from catena.shapes import can_branch, can_look_at
+from catena.structure.automaton.distance import invalid_totals, log_total
 from catena.structure.automaton.failures import expand_failures
-from catena.structure.automaton.topology import Array, Topology
+from catena.structure.automaton.path_search import (
+    best_members,
+    best_members_operator,
+    random_members,
+    random_members_operator,
+)
 from catena.structure.automaton.value import EPSILON, LOG, Automaton
 from catena.structure.backend import kernels_serve
 from catena.structure.base import Structured, TopK
 from catena.structure.checks import check_floating, check_tensors, checked_members
 from catena.structure.constraints import Impossible, check_possible, forbid
-from catena.structure.semirings import Max, Semiring
-
-MAX = Max()
+from catena.structure.semirings import Semiring
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +80,8 @@ class Paths(Structured):
     are ``[*batch, arcs]``.
 
     Args:
-        machine: the structure; failure arcs must have been made plain. Its weights are not read.
-        weight: ``weight[..., i]`` is the score of arc ``i``.
+        machine: the structure, without failure arcs. Its weights are not read.
+        weight: ``weight[..., i]`` is the score of arc ``i``. The batch axes of the scores broadcast.
         initial: ``initial[..., q]`` is the score of beginning in state ``q``.
         final: ``final[..., q]`` is the score of ending in state ``q``.
         constraint: the arcs, beginnings and ends that are allowed; the distribution is conditioned on it.
@@ -87,7 +91,7 @@ class Paths(Structured):
     """
 
     machine: Automaton
-    weight: Float[Tensor, "*batch arcs"]
+    weight: Float[Tensor, "*#batch arcs"]
     initial: Float[Tensor, "*#batch states"]
     final: Float[Tensor, "*#batch states"]
     constraint: InitVar[PathConstraint | None] = None
@@ -98,10 +102,40 @@ class Paths(Structured):
     def __post_init__(self, constraint: PathConstraint | None, impossible: Impossible) -> None:
         check_tensors(self, "weight", "initial", "final")
         check_floating(self.score_tensors())
+        self._check_fit()
         if constraint is not None:
             for name, scores in constraint.applied(self.weight, self.initial, self.final).items():
                 object.__setattr__(self, name, scores)
             check_possible(self, impossible)
+
+    def _check_fit(self) -> None:
+        arcs, states = self.machine.n_arcs, self.machine.n_states
+        for name, x, size, what in (
+            ("weight", self.weight, arcs, "arc"),
+            ("initial", self.initial, states, "state"),
+            ("final", self.final, states, "state"),
+        ):
+            if x.dim() == 0 or x.shape[-1] != size:
+                raise ShapeError(
+                    f"{name} must have the shape [..., {size}], one score for each {what} of the machine, got "
+                    f"{list(x.shape)}. Give {size} scores on the last axis."
+                )
+            if x.device != self.weight.device:
+                raise ShapeError(
+                    f"{name} must be on the device of weight, {self.weight.device}, got {x.device}. Call "
+                    f"{name}.to(weight.device)."
+                )
+        leads = [x.shape[:-1] for x in (self.weight, self.initial, self.final)]
+        if not _broadcast(leads):
+            raise ShapeError(
+                "weight, initial and final must have batch axes that broadcast, got "
+                f"{', '.join(str(list(lead)) for lead in leads)}. Give each the same batch axes, or none to share it."
+            )
+        if self.machine.topology.facts().has_failures:
+            raise ShapeError(
+                "machine must have no failure arcs, got one that has. Call Paths.of(machine), or "
+                "expand_failures(machine) first."
+            )
 
     def given(self, constraint: PathConstraint, impossible: Impossible = "error") -> Paths:
         """This distribution conditioned on a constraint."""
@@ -117,9 +151,9 @@ class Paths(Structured):
 
     @property
     def batch_shape(self) -> torch.Size:
-        return self.weight.shape[:-1]
+        return torch.broadcast_shapes(*(x.shape[:-1] for x in (self.weight, self.initial, self.final)))
 
-    def score_tensors(self) -> tuple[Tensor | None, ...]:
+    def score_tensors(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.weight, self.initial, self.final
 
     def with_score_tensors(self, tensors: Sequence[Tensor | None]) -> Paths:
@@ -144,23 +178,43 @@ class Paths(Structured):
 
     def weighted(self, semiring: Semiring = LOG) -> Automaton:
         """The machine with these weights."""
-        batch = self.batch_shape
-        initial, final = (x.expand(*batch, x.shape[-1]) for x in (self.initial, self.final))
-        return self.machine.with_weights(self.weight, initial, final, LOG).over(semiring)
+        weight, initial, final = self._spread_over(self.batch_shape).score_tensors()
+        return self.machine.with_weights(weight, initial, final, LOG).over(semiring)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
-        log_z = total(self.weighted())
-        return torch.where(log_z == torch.inf, torch.nan, log_z)  # as for every score that is no number
+        log_z = log_total(self.machine.topology, *self._single()._rows()).reshape(self.batch_shape)
+        return self._narrow(log_z)
 
     def marginals(self) -> Float[Tensor, "*batch arcs"]:
         """``[..., i]`` is how often arc ``i`` is expected."""
-        return self.gradients([0])[1][0]
+        return self._spread_over(self.batch_shape).gradients([0])[1][0]
+
+    def gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
+        if not torch.compiler.is_compiling() or not kernels_serve(self.weight, self.initial, self.final):
+            return super().gradients(wanted)
+        # torch.compile cannot trace torch.func through operators; this one is the gradient itself.
+        found = log_gradient(*self._rows(), self.machine.topology.graph_tensors)
+        tensors = self.score_tensors()
+        return self.log_partition(), tuple(
+            found[i].reshape(*self.batch_shape, found[i].shape[-1]).sum_to_size(tensors[i].shape) for i in wanted
+        )
+
+    def spoilt(self) -> Bool[Tensor, "*batch"] | None:
+        # The sum of all paths may diverge where the best path exists, so log Z cannot answer this.
+        given = [x.detach() for x in self.score_tensors() if x.numel()]
+        if can_branch() and all(float(x.amax()) < torch.inf for x in given):
+            return None
+        return invalid_totals(self.machine.topology, *self._detached_rows()).reshape(self.batch_shape)
 
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
-        y = checked_members(y, self.batch_shape, {"t": None})
-        a, n = self.machine.n_arcs, self.machine.n_states
-        unknown = (y[..., 1:] >= a).any(-1) | (y[..., 0] >= n)
-        begins, arcs = y[..., 0].clamp(-1, n - 1), y[..., 1:].clamp(-1, a - 1)
+        y = self._checked(y)
+        if can_look_at(y):
+            return self._score(y)
+        unknown = self._is_unknown(y)
+        return torch.where(unknown, NEVER, self._score(torch.where(unknown[..., None], -1, y)))
+
+    def _score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
+        begins, arcs = y[..., 0], y[..., 1:]
         real = arcs >= 0
         source, target = self.machine.source.to(y.device), self.machine.target.to(y.device)
         # One more arc, for the places beyond the end.
@@ -168,165 +222,102 @@ class Paths(Structured):
         here = torch.cat((begins[..., None], leads), dim=-1)
         broken = (real & (torch.cat((source, source.new_zeros(1)))[arcs] != here[..., :-1])).any(-1)
         broken = broken | (real[..., 1:] & ~real[..., :-1]).any(-1) | (begins < 0)
-        last = here.gather(-1, real.sum(-1, keepdim=True)).clamp_min(0)
-        middle = torch.where(real, _picked(self.weight, arcs.clamp_min(0)), 0.0).sum(-1) if arcs.shape[-1] else 0.0
-        ends = _picked(self.initial, begins.clamp_min(0)[..., None]) + _picked(self.final, last)
-        return torch.where(broken | unknown, NEVER, middle + ends[..., 0])
+        last = here.gather(-1, real.sum(-1, keepdim=True))
+        middle = torch.where(real, _picked(self.weight, arcs), 0.0).sum(-1)
+        ends = _picked(self.initial, begins[..., None]) + _picked(self.final, last)
+        return torch.where(broken, NEVER, middle + ends[..., 0])
 
     def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch arcs"]:
-        arcs = checked_members(y, self.batch_shape, {"t": None})[..., 1:]
-        counts = self.weight.new_zeros(*y.shape[:-1], self.machine.n_arcs + 1)
-        places = torch.where((arcs >= 0) & (arcs < self.machine.n_arcs), arcs, self.machine.n_arcs)
-        return counts.scatter_add(-1, places, torch.ones_like(places, dtype=counts.dtype))[..., :-1]
+        y = self._checked(y)
+        n, arcs = self.machine.n_arcs, y[..., 1:]
+        counts = self.weight.new_zeros(*y.shape[:-1], n + 1)
+        places = torch.where((arcs < 0) | (arcs > n), n, arcs)
+        counts = counts.scatter_add(-1, places, torch.ones_like(places, dtype=counts.dtype))[..., :-1]
+        return counts if can_look_at(y) else torch.where(self._is_unknown(y)[..., None], torch.nan, counts)
 
-    # --- members --------------------------------------------------------------------------------------------
+    def _is_unknown(self, y: Int[Tensor, "*batch t"]) -> Bool[Tensor, "*batch"]:
+        begins, arcs = y[..., 0], y[..., 1:]
+        no_arc = (arcs < -1) | (arcs >= self.machine.n_arcs)
+        return (begins < -1) | (begins >= self.machine.n_states) | no_arc.any(-1)
+
+    def _checked(self, y: Int[Tensor, "*batch t"]) -> Int[Tensor, "*batch t"]:
+        """Paths as int64. Ids are checked where they can be read."""
+        y = checked_members(y, self.batch_shape, {"t": None})
+        if y.shape[-1] == 0:
+            raise ShapeError(f"y must have a first state on its last axis, got {list(y.shape)}. Use -1 for no path.")
+        if can_look_at(y) and y.numel():
+            least, most = (int(x) for x in y.aminmax())
+            if least < -1 or most >= min(self.machine.n_states, self.machine.n_arcs):
+                self._check_ids(y)
+        return y
+
+    def _check_ids(self, y: Int[Tensor, "*batch t"]) -> None:
+        for name, ids, size in (
+            ("the first state", y[..., 0], self.machine.n_states),
+            ("an arc", y[..., 1:], self.machine.n_arcs),
+        ):
+            for wrong in ids[(ids < -1) | (ids >= size)][:1].tolist():
+                raise DataError(
+                    f"{name} of y must be from 0 to {size - 1}, or -1 for none, got {wrong}. Use the ids of this "
+                    "machine."
+                )
+
+    # --- searches -------------------------------------------------------------------------------------------
 
     def _argmax(self) -> Int[Tensor, "*batch t"]:
-        return self._topk(1).members[0]
+        return self._best(1)[0]
 
     def _topk(self, k: int) -> TopK:
-        search = _best_paths
-        if kernels_serve(self.weight):
-            search = _best_path if k == 1 else _top_paths
-        found = [search(*row, self.machine.topology, k) for row in self._rows()]
-        longest = self._longest(itertools.chain.from_iterable(found))
-        members = np.full((k, len(found), longest), -1, np.int64)
-        for row, paths in enumerate(found):
-            for n, path in enumerate(paths):
-                members[n, row, : len(path)] = path
-        answer = torch.from_numpy(members).reshape(k, *self.batch_shape, longest).to(self.weight.device)
-        return TopK(self.score(answer), answer)
+        members = self._best(k)
+        return TopK(self._score(members), members)
+
+    def _best(self, k: int) -> Int[Tensor, "k *batch t"]:
+        rows, t, plain = self._detached_rows(), self.machine.topology, not kernels_serve(self.weight)
+        if can_branch():
+            return self._unflattened(best_members(rows, t, k, plain))
+        ends = (self.machine.source, self.machine.target)
+        return self._unflattened(best_members_operator(*rows, *ends, k, t.facts().longest, plain))
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
-        drawn = [_drawn(*row, self.machine.topology, n, generator) for row in self._rows()]
-        longest = self._longest(row for paths in drawn for row in paths[:1])
-        members = np.full((n, len(drawn), longest), -1, np.int64)
-        for row, paths in enumerate(drawn):
-            members[:, row, : paths.shape[1]] = paths
-        return torch.from_numpy(members).reshape(n, *self.batch_shape, longest).to(self.weight.device)
+        rows, t = self._detached_rows(), self.machine.topology
+        size = (rows[0].shape[0],)
+        if generator is None:  # passed by name, torch.compile could not trace sizes that are symbols
+            seeds = torch.randint(2**62, size)
+        else:
+            seeds = torch.randint(2**62, size, device=generator.device, generator=generator)
+        if can_branch():
+            return self._unflattened(random_members(rows, t, n, seeds))
+        ends, plain = (self.machine.source, self.machine.target), not kernels_serve(self.weight)
+        return self._unflattened(random_members_operator(*rows, seeds, *ends, n, t.facts().longest, plain))
 
-    def _longest(self, paths: Any) -> int:
-        if self.machine.is_acyclic:
-            return int(self.machine.topology.graph.level.max(initial=0)) + 1
-        return max((len(path) for path in paths), default=1)
+    def _unflattened(self, members: Int[Tensor, "rows n t"]) -> Int[Tensor, "n *batch t"]:
+        return members.reshape(*self.batch_shape, *members.shape[1:]).movedim(-2, 0).to(self.weight.device)
 
-    def _rows(self) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """Weights, initial and final weights of each of the batch, in float64."""
+    def _rows(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of arcs, beginnings and ends with one batch axis, which none of them lacks."""
         batch = self.batch_shape
-        tensors = [x.detach().double().cpu() for x in (self.weight, self.initial, self.final)]
-        flat = [x.expand(*batch, x.shape[-1]).reshape(batch.numel(), x.shape[-1]).contiguous() for x in tensors]
-        return list(zip(*(x.unbind(0) for x in flat), strict=True))
+        rows = math.prod(batch)
+        weight, initial, final = (
+            x.expand(*batch, x.shape[-1]).reshape(rows, x.shape[-1]) for x in (self.weight, self.initial, self.final)
+        )
+        return weight, initial, final
+
+    def _detached_rows(self) -> tuple[Tensor, Tensor, Tensor]:
+        weight, initial, final = (x.detach() for x in self._rows())
+        return weight, initial, final
+
+
+def _broadcast(shapes: Sequence[Sequence[int]]) -> bool:
+    """Whether all sizes of each axis, counted from the last, are equal or 1."""
+    for axis in range(1, max(map(len, shapes)) + 1):
+        sizes = [shape[-axis] for shape in shapes if len(shape) >= axis and shape[-axis] != 1]
+        if any(size != sizes[0] for size in sizes):
+            return False
+    return True
 
 
 def _picked(table: Tensor, ids: Tensor) -> Tensor:
-    """Entries of the last axis of ``table``, which lacks the axes of ``ids`` in front."""
-    return table.expand(*ids.shape[:-1], table.shape[-1]).gather(-1, ids)
-
-
-def _best_path(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: int) -> list[list[int]]:
-    """The best path alone, by a compiled loop."""
-    from catena.kernels.lattice import best_path
-
-    last, _, arcs = best_path(weight.numpy(), initial.numpy(), final.numpy(), t.graph_arrays)
-    first = int(t.source[arcs[0]]) if len(arcs) else last
-    return [[first, *arcs.tolist()]] if last >= 0 else []
-
-
-def _top_paths(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: int) -> list[list[int]]:
-    """What :func:`_best_paths` finds, by a compiled loop."""
-    return [path.tolist() for _, path in scored_paths(weight.numpy(), initial.numpy(), final.numpy(), t, k)]
-
-
-def scored_paths(weight: Array, initial: Array, final: Array, t: Topology, k: int) -> list[tuple[float, Array]]:
-    """The k best paths, each the first state and then the arcs, with their scores, by a compiled loop."""
-    from catena.kernels.lattice import distances as compiled
-    from catena.kernels.lattice_top import top_paths
-
-    onward, _ = compiled(weight, final, t.graph_arrays, best=True, backwards=True)
-    found, bounds, scores = top_paths(weight, initial, final, t.target, t.graph.out_starts, t.graph.out_arcs, onward, k)
-    edges = itertools.pairwise(bounds.tolist())
-    return [(score, found[low:high][::-1]) for score, (low, high) in zip(scores.tolist(), edges, strict=True)]
-
-
-def _best_paths(weight: Tensor, initial: Tensor, final: Tensor, t: Topology, k: int) -> list[list[int]]:
-    """The k best paths, best first: A* with the exact score of the best way onward. Time O(k (arcs + log))."""
-    onward = distances(Automaton.trusted(t, weight, initial, final, MAX), backwards=True).tolist()
-    arcs, starts = t.graph.out_arcs.tolist(), t.graph.out_starts.tolist()
-    target, scores, ends = t.target.tolist(), weight.tolist(), final.tolist()
-    ticket = itertools.count()
-    # (minus the score of the whole, ticket, score so far, state or -1 at the end, path as nested pairs)
-    heap: list[tuple[float, int, float, int, Any]] = [
-        (-(begin + onward[q]), next(ticket), begin, q, (None, q))
-        for q, begin in enumerate(initial.tolist())
-        if begin + onward[q] > NEVER
-    ]
-    heapq.heapify(heap)
-    visits = [0] * t.n_states
-    found: list[list[int]] = []
-    while heap and len(found) < k:
-        _, _, so_far, q, path = heapq.heappop(heap)
-        if q < 0:
-            found.append(_unnested(path))
-            continue
-        visits[q] += 1
-        if visits[q] > k:
-            continue
-        if ends[q] > NEVER:
-            heapq.heappush(heap, (-(so_far + ends[q]), next(ticket), so_far + ends[q], -1, path))
-        for arc in arcs[starts[q] : starts[q + 1]]:
-            moved = so_far + scores[arc]
-            if moved + onward[target[arc]] > NEVER:
-                heapq.heappush(heap, (-(moved + onward[target[arc]]), next(ticket), moved, target[arc], (path, arc)))
-    return found
-
-
-def _unnested(path: Any) -> list[int]:
-    found = []
-    while path is not None:
-        path, arc = path
-        found.append(arc)
-    return found[::-1]
-
-
-def _drawn(
-    weight: Tensor, initial: Tensor, final: Tensor, t: Topology, n: int, generator: torch.Generator | None
-) -> Array:
-    """n paths, each step drawn in proportion to the weight of all ways onward. Rows padded with -1."""
-    onward = distances(Automaton.trusted(t, weight, initial, final, LOG), backwards=True).numpy()
-    begins = np.cumsum(_shares(initial.numpy() + onward))
-    if not len(begins) or begins[-1] == 0:
-        return np.full((n, 1), -1, np.int64)
-    state = _choices(begins, np.zeros(n), np.full(n, begins[-1]), generator)
-    # For each state its arcs and, after them, its end; running sums over all of them.
-    order = np.append(t.graph.out_arcs, np.full(t.n_states, -1))
-    owner = np.append(t.source[t.graph.out_arcs], np.arange(t.n_states))
-    by_owner = np.argsort(owner, kind="stable")
-    arc, owner = order[by_owner], owner[by_owner]
-    ways = np.where(arc < 0, final.numpy()[owner], np.append(weight.numpy() + onward[t.target], 0.0)[arc])
-    reach = np.cumsum(_shares(ways, onward[owner]))
-    edges = np.searchsorted(owner, np.arange(t.n_states + 1))
-    before = np.append(0.0, reach)[edges]
-    columns, going = [state], np.arange(n)
-    while len(going):
-        taken = arc[_choices(reach, before[state], before[state + 1], generator)]
-        going, taken = going[taken >= 0], taken[taken >= 0]
-        column = np.full(n, -1, np.int64)
-        column[going] = taken
-        columns.append(column)
-        state = t.target[taken]
-    return np.stack(columns[:-1], axis=1)
-
-
-def _shares(x: Array, whole: Array | float | None = None) -> Array:
-    """exp(x - whole), 0 where either is -inf; ``whole`` is the greatest of all if omitted."""
-    whole = x.max(initial=NEVER) if whole is None else whole
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isneginf(x) | np.isneginf(whole), 0.0, np.exp(x - whole))
-
-
-def _choices(reach: Array, low: Array, high: Array, generator: torch.Generator | None) -> Array:
-    """For each stretch from ``low`` to ``high`` of the running sums a place, drawn in proportion to what it adds."""
-    drawn = low + torch.rand(len(low), dtype=torch.float64, generator=generator).numpy() * (high - low)
-    place = np.searchsorted(reach, drawn, side="right")
-    # Rounding may carry a draw to the very end of its stretch: then the last place that adds anything.
-    return np.minimum(place, np.searchsorted(reach, high, side="left"))
+    """Entries of the last axis of ``table``, which lacks the axes of ``ids`` in front; any entry for ids of -1."""
+    if table.shape[-1] == 0:
+        return table.new_zeros(ids.shape)
+    return table.expand(*ids.shape[:-1], table.shape[-1]).gather(-1, ids.clamp_min(0))

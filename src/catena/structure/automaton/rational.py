@@ -13,13 +13,14 @@ from torch import Tensor
 from catena.kernels.lattice_graph import useful
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.topology import Array, Topology
-from catena.structure.automaton.value import EPSILON, Automaton, check_same_semiring
+from catena.structure.automaton.value import EPSILON, Automaton, check_same_batch, check_same_semiring
 from catena.structure.automaton.weights import nonzero
 
 
 def union(*machines: Automaton) -> Automaton:
     """The machine that gives each string the sum of the weights it has in all machines."""
     semiring = check_same_semiring(*machines)
+    check_same_batch(*machines)
     joined = _side_by_side(machines)
     initial, final = (torch.cat([getattr(m, name) for m in machines], dim=-1) for name in ("initial", "final"))
     weight = torch.cat([m.weight for m in machines], dim=-1)
@@ -29,6 +30,7 @@ def union(*machines: Automaton) -> Automaton:
 def concatenate(a: Automaton, b: Automaton) -> Automaton:
     """The machine that reads a string of ``a`` and then one of ``b``."""
     semiring = check_same_semiring(a, b)
+    check_same_batch(a, b)
     a, b = expand_failures(a), expand_failures(b)
     ends, begins = np.flatnonzero(nonzero(semiring, a.final)), np.flatnonzero(nonzero(semiring, b.initial))
     hub = a.n_states + b.n_states

@@ -11,6 +11,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,11 +21,20 @@ from catena.numerics import NEVER
 from catena.structure.automaton.distance import distances
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.failures import expand_failures
-from catena.structure.automaton.paths import Paths, scored_paths
+from catena.structure.automaton.path_search import scored_best, scored_paths
+from catena.structure.automaton.paths import Paths
 from catena.structure.automaton.rational import connect, project
 from catena.structure.automaton.topology import Array
-from catena.structure.automaton.value import EPSILON, LOG, Automaton
+from catena.structure.automaton.value import (
+    EPSILON,
+    LOG,
+    Automaton,
+    check_numbers,
+    check_one_machine,
+    not_numbers,
+)
 from catena.structure.backend import kernels_serve
+from catena.structure.checks import check_count
 from catena.structure.semirings import Log, Max
 
 MOST_SETS = 1_000_000
@@ -43,6 +53,8 @@ class Found(NamedTuple):
 
 def best_paths(machine: Automaton, n: int = 1) -> list[Found]:
     """The n paths of greatest weight, best first, as the labels they read and write; fewer if there are fewer."""
+    check_count("n", n, 1)
+    check_one_machine("best_paths", machine)
     machine = expand_failures(machine.detach()).over(LOG)
     t = machine.topology
     found = []
@@ -55,17 +67,17 @@ def best_paths(machine: Automaton, n: int = 1) -> list[Found]:
 
 def _best(machine: Automaton, n: int) -> list[tuple[float, Array]]:
     """(score, arcs) of the best paths of a machine over Log."""
-    if n > 0 and machine.weight.dim() == 1 and kernels_serve(machine.weight):
-        from catena.kernels.lattice import best_path
-
+    if kernels_serve(machine.weight):
         tensors = (machine.weight, machine.initial, machine.final)
         weight, initial, final = (x.double().contiguous().numpy() for x in tensors)
-        if n > 1:
-            found = scored_paths(weight, initial, final, machine.topology, n)
-            return [(score, path[1:]) for score, path in found]
-        _, score, arcs = best_path(weight, initial, final, machine.topology.graph_arrays)
-        return [(score, arcs)] if score > NEVER else []
+        search = partial(scored_paths, k=n) if n > 1 else scored_best
+        found = search(weight, initial, final, machine.topology)
+        if found is None:
+            raise not_numbers("best_paths")
+        return [(score, path[1:]) for score, path in found]
     top = Paths.of(machine).topk(n)
+    if bool(top.scores.isnan().any()):
+        raise not_numbers("best_paths")
     rows = zip(top.scores.tolist(), top.members.tolist(), strict=True)
     return [(score, np.array([i for i in row[1:] if i >= 0], np.int64)) for score, row in rows if score > NEVER]
 
@@ -79,9 +91,12 @@ def best_strings(machine: Automaton, n: int = 1, side: str = "input", limit: int
     Args:
         limit: more beginnings than this raise :class:`LimitError`.
     """
+    check_count("n", n, 1)
+    check_one_machine("best_strings", machine)
     adds = not isinstance(machine.semiring, Max) and isinstance(machine.semiring, Log)
     machine = machine.detach().over(Log() if adds else Max())
     machine = connect(remove_epsilon(project(machine, side)))
+    check_numbers("best_strings", machine)
     onward = distances(machine, backwards=True).tolist()
     final, arcs = machine.final.tolist(), _outgoing(machine)
     ticket = itertools.count()

@@ -70,6 +70,11 @@ class TransitionTable:
         begins = _checked(machine)
         t = machine.topology
         names = np.arange(1, t.input.max(initial=0) + 1) if labels is None else np.asarray(labels, np.int64)
+        if names.ndim != 1 or names.min(initial=1) < 0:
+            raise ShapeError(
+                f"labels must be a list of labels, 0 for an id that is never read, got {names.tolist()[:20]}. Give the "
+                "label of each id."
+            )
         number = np.full(max(t.input.max(initial=0), names.max(initial=0)) + 1, -1, np.int64)
         number[names] = np.arange(len(names))
         read = np.where(t.input > EPSILON, number[np.maximum(t.input, 0)], -1)
@@ -124,11 +129,12 @@ class TransitionTable:
     ) -> tuple[Int[Tensor, " n"], Float[Tensor, " n"]]:
         """The states after reading one id each, failures followed, and what it weighs; -1 and -inf where it cannot."""
         at, paid = states, self.scores.new_zeros(len(states))
+        known = (ids >= 0) & (ids < self.v)  # others would be taken for ids of the states before and after
         target, score = torch.full_like(states, -1), self.scores.new_full((len(states),), NEVER)
         while len(self.ids) and bool((at >= 0).any()):
             wanted = at * self.v + ids
             place = torch.searchsorted(self._keys, wanted).clamp_max(len(self._keys) - 1)
-            found = (at >= 0) & (self._keys[place] == wanted)
+            found = (at >= 0) & known & (self._keys[place] == wanted)
             target = torch.where(found, self.targets[place], target)
             score = torch.where(found, paid + self.scores[place], score)
             going = (at >= 0) & ~found

@@ -41,6 +41,19 @@ class Sorted(NamedTuple):
     targets: Array
 
 
+class Facts(NamedTuple):
+    """What a search must know of a machine before it reads a score.
+
+    ``longest`` is the number of ids of the longest path, the first state included; ANY_LENGTH if there are cycles.
+    """
+
+    longest: int
+    has_failures: bool
+
+
+ANY_LENGTH = -1
+
+
 @dataclass(frozen=True)
 class Topology:
     """The arcs of a machine."""
@@ -70,6 +83,24 @@ class Topology:
     def is_acyclic(self) -> bool:
         """Whether no way leads back to where it was, not even an arc from a state to itself."""
         return not self.graph.cyclic.any()
+
+    @cached_property
+    def _facts(self) -> Facts:
+        longest = int(self.graph.level.max(initial=0)) + 1 if self.is_acyclic else ANY_LENGTH
+        return Facts(longest, bool((self.input < 0).any()))
+
+    # torch.compile cannot trace a cached property; it calls a method with this mark and takes its result as constant.
+
+    def facts(self) -> Facts:
+        return self._facts
+
+    facts._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+    def prepare(self) -> None:
+        """Compute what plain programs read, so that torch.compile finds it."""
+        self.unrolled.prepare()
+
+    prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     @cached_property
     def by_input(self) -> Sorted:
@@ -151,6 +182,9 @@ class Unrolled:
         n_nodes = n + int(turning.sum())
         source, target = np.concatenate(sources), np.concatenate(targets)
         return cls(exits, plain, blocks, source, target, n_nodes)
+
+    def prepare(self) -> tuple[Levels, Levels]:
+        return self.forwards, self.backwards
 
     @cached_property
     def forwards(self) -> Levels:

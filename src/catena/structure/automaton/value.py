@@ -26,8 +26,8 @@ from torch import Tensor
 from catena.errors import ShapeError
 from catena.kernels.ops import longs_of
 from catena.structure.automaton.topology import Array, Topology
-from catena.structure.automaton.weights import log_weights, same_semiring
-from catena.structure.semirings import Log, Semiring
+from catena.structure.automaton.weights import is_invalid, log_weights, same_semiring
+from catena.structure.semirings import Boolean, Log, Semiring
 
 LOG = Log()
 
@@ -65,7 +65,8 @@ class Automaton:
     semiring: Semiring = LOG
 
     def __post_init__(self) -> None:
-        self._check_weights()
+        self._check_columns()
+        self._check_weights(self.n_states)
         self._check_arcs()
 
     @classmethod
@@ -84,8 +85,20 @@ class Automaton:
         machine.__dict__.update(topology=topology, weight=weight, initial=initial, final=final, semiring=semiring)
         return machine
 
-    def _check_weights(self) -> None:
-        n, a = self.n_states, self.n_arcs
+    def _check_columns(self) -> None:
+        size = self.source.shape
+        for name in ("source", "target", "input", "output"):
+            x = getattr(self, name)
+            if x.dim() != 1 or x.shape != size or x.is_floating_point() or x.dtype is torch.bool:
+                raise ShapeError(
+                    f"{name} must be a vector of integers like source, whose shape is {list(size)}, got {x.dtype} of "
+                    f"shape {list(x.shape)}. Give source, target, input and output one entry for each arc."
+                )
+        if self.final.dim() == 0:
+            raise ShapeError("final must have an axis of states, got a number. Give one weight for each state.")
+
+    def _check_weights(self, n: int) -> None:
+        a = self.n_arcs
         lead = [] if self.semiring.width is None else [self.semiring.width]
         for name, x, size in (("weight", self.weight, a), ("initial", self.initial, n), ("final", self.final, n)):
             wanted = [*self.weight.shape[:-1], size]
@@ -94,6 +107,11 @@ class Automaton:
                     f"{name} of a machine with {n} states and {a} arcs over {type(self.semiring).__name__} must have "
                     f"the shape [{', '.join(map(str, [*lead, '...', size]))}], with the same batch axes as the "
                     f"weights of the arcs, but its shape is {list(x.shape)}"
+                )
+            if not x.is_floating_point() and not isinstance(self.semiring, Boolean):
+                raise ShapeError(
+                    f"{name} must be floating-point numbers over {type(self.semiring).__name__}, got {x.dtype}. Call "
+                    ".float() first."
                 )
 
     def _check_arcs(self) -> None:
@@ -181,7 +199,7 @@ class Automaton:
     ) -> Automaton:
         """The same structure with other weights. What is known of the structure is kept."""
         changed = Automaton.trusted(self.topology, weight, initial, final, semiring or self.semiring)
-        changed._check_weights()
+        changed._check_weights(self.topology.n_states)
         return changed
 
     def mapped(self, change: Callable[[Tensor], Tensor], semiring: Semiring | None = None) -> Automaton:
@@ -218,3 +236,38 @@ def check_same_semiring(*machines: Automaton) -> Semiring:
                 f"{type(other.semiring).__name__}: machine.over(semiring) carries one over"
             )
     return first
+
+
+def check_same_batch(*machines: Automaton) -> None:
+    """Raise unless all machines have the same batch axes."""
+    shapes = [list(machine.weight.shape[:-1]) for machine in machines]
+    for other in shapes[1:]:
+        if other != shapes[0]:
+            raise ShapeError(
+                f"machines must have the same batch axes, got {shapes[0]} and {other}. Expand their weights first."
+            )
+
+
+def check_one_machine(what: str, machine: Automaton) -> None:
+    """Raise where a machine has batch axes."""
+    lead = 0 if machine.semiring.width is None else 1
+    if machine.weight.dim() > 1 + lead:
+        raise ShapeError(
+            f"machine must have no batch axes in {what}, got {list(machine.weight.shape[lead:-1])}. Call {what} for "
+            "each machine of the batch."
+        )
+
+
+def check_numbers(what: str, machine: Automaton) -> None:
+    """Raise where a weight is nan or +inf. Weights on no path count too: call ``connect`` first."""
+    tensors = (machine.weight, machine.initial, machine.final)
+    if any(bool(is_invalid(machine.semiring, x).any()) for x in tensors):
+        raise not_numbers(what)
+
+
+def not_numbers(what: str) -> ValueError:
+    """The error of an algorithm that compares weights."""
+    return ValueError(
+        f"machine must have weights that can be compared in {what}, got nan or an infinite weight. Remove these arcs, "
+        "or correct the scores that they come from."
+    )

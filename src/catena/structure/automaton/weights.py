@@ -55,13 +55,14 @@ _QUOTIENTS: dict[type[Semiring], Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def divide(semiring: Semiring, a: Elements, b: Elements) -> Elements:
-    """The c with b ⊗ c = a; where b is zero, and so a, zero."""
+    """The c with b ⊗ c = a; zero where a is zero, as it must be where b is."""
     if type(semiring) not in _QUOTIENTS:
         raise TypeError(
             f"weights of {type(semiring).__name__} cannot be divided, as pushing and determinising must: use one "
             f"of {', '.join(sorted(kind.__name__ for kind in _QUOTIENTS))}"
         )
-    return _QUOTIENTS[type(semiring)](a, b)
+    found = _QUOTIENTS[type(semiring)](a, b)
+    return torch.where(is_invalid(semiring, found) & ~is_nonzero(semiring, a), a, found)
 
 
 def numbers(semiring: Semiring, x: Elements) -> Float[Tensor, "..."]:
@@ -74,12 +75,33 @@ def from_numbers(semiring: Semiring, x: Float[Tensor, "..."], dtype: torch.dtype
     return (x if isinstance(semiring, Real) else semiring.lift(x)).to(dtype)
 
 
+def multiply(semiring: Semiring, a: Elements, b: Elements) -> Elements:
+    """a ⊗ b; zero where one of them is zero and the other nan or infinite, for -inf and nan add up to nan."""
+    found = semiring.mul(a, b)
+    lost = is_invalid(semiring, found) & ~(is_nonzero(semiring, a) & is_nonzero(semiring, b))
+    return torch.where(lost, semiring.zero(semiring.shape(found), found), found)
+
+
+def is_nonzero(semiring: Semiring, x: Elements) -> Bool[Tensor, "..."]:
+    """Which elements are not zero; nan is not."""
+    x = x.detach()
+    if semiring.width is None:
+        return x != semiring.constant(NEVER, x)
+    return (x != semiring.zero(semiring.shape(x), x)).any(0)
+
+
+def is_invalid(semiring: Semiring, x: Elements) -> Bool[Tensor, "..."]:
+    """Which elements have a weight of nan or +inf."""
+    weight = x.detach() if semiring.width is None else x.detach()[0]
+    if not weight.is_floating_point():
+        return torch.zeros_like(weight, dtype=torch.bool)
+    return ~(weight > -torch.inf) if isinstance(semiring, Tropical) else ~(weight < torch.inf)
+
+
 def nonzero(semiring: Semiring, x: Elements) -> Bool[np.ndarray, " n"]:
     """Which entries of the last axis are not zero, in any of the batch."""
-    if x.dim() == 1:
-        return (x.detach() != semiring.constant(NEVER, x)).cpu().numpy()
-    differs = x.detach() != semiring.zero(semiring.shape(x), x)
-    return differs.reshape(math.prod(x.shape[:-1]), x.shape[-1]).any(0).cpu().numpy()
+    found = is_nonzero(semiring, x)
+    return found.reshape(math.prod(found.shape[:-1]), found.shape[-1]).any(0).cpu().numpy()
 
 
 def same_semiring(a: Semiring, b: Semiring) -> bool:
