@@ -18,7 +18,9 @@ from catena.structure.automaton.paths import Paths
 from catena.structure.chain import LinearChain
 from catena.structure.ctc import CTC
 from catena.structure.low_rank_pcfg import LowRankPCFG
+from catena.structure.nonprojective import NonProjectiveTree
 from catena.structure.pcfg import PCFG
+from catena.structure.projective import ProjectiveTree
 from catena.structure.semimarkov import SemiMarkov
 from catena.structure.tree import SpanTree
 
@@ -44,6 +46,8 @@ KINDS: dict[str, tuple[Make, list[tuple[int, ...]], list[tuple[int, ...]]]] = {
     "ctc": (lambda emissions: CTC(emissions, torch.tensor([1, 2])), [(4, 3)], []),
     "paths": (lambda *scores: Paths(ACYCLIC, *scores), [(6,)], [(5,), (5,)]),
     "cyclic-paths": (cyclic_paths, [(7,)], []),
+    "projective": (ProjectiveTree, [(4, 4), (4, 4, 2)], []),
+    "non-projective": (NonProjectiveTree, [(4, 4), (4, 4, 2)], []),
 }
 """How to make each: of scores that every row has for itself, and of scores that rows share."""
 
@@ -75,6 +79,37 @@ def test_searches_and_samples_may_be_mapped(kind: str) -> None:
     samples = mapped(lambda s: s.sample(400)).transpose(0, 1).flatten(1, 2)
     assert structure.log_prob(samples).isfinite().all()
     assert (structure.parts(samples).mean(0) - structure.marginals()).abs().max() < 0.13  # 5 standard deviations
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", KINDS)
+def test_searches_in_half_precision_under_vmap_equal_those_of_a_batch(kind: str, dtype: torch.dtype) -> None:
+    make, own, shared = KINDS[kind]
+    inputs = [x.to(dtype) for x in drawn(3, own, shared)]
+    dims = tuple([0] * len(own) + [None] * len(shared))
+
+    def mapped(query: Callable[[Any], Tensor]) -> Tensor:
+        return torch.vmap(lambda *x: query(make(*x)), in_dims=dims, randomness="different")(*inputs)
+
+    structure = make(*inputs)
+    assert torch.equal(mapped(lambda s: s.argmax()), structure.argmax())
+    assert torch.equal(mapped(lambda s: s.topk(3).members).transpose(0, 1), structure.topk(3).members)
+    samples = mapped(lambda s: s.sample(20)).transpose(0, 1)
+    assert structure.score(samples).isfinite().all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_searches_inside_torch_func_have_the_gradient_of_their_scores(kind: str) -> None:
+    make, own, shared = KINDS[kind]
+    first, *rest = drawn(2, own, shared)
+    for query in (lambda s: s.max(), lambda s: s.topk(2).scores, lambda s: s.score(s.argmax())):
+
+        def value(x: Tensor, query: Callable[[Any], Tensor] = query) -> Tensor:
+            return query(make(x, *rest)).sum()
+
+        x = first.clone().requires_grad_()
+        (expected,) = torch.autograd.grad(value(x), x)
+        assert torch.allclose(torch.func.grad(value)(first), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)

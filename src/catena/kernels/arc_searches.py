@@ -44,6 +44,13 @@ def search_operators(
         in_row_blocks(lambda low, high: top_rows(*arrays, low, high, *results), b, 4 * b * n**power * k)
         return heads, labels, found
 
+    register_searches(best, top)
+    return best, top
+
+
+def register_searches(best: Any, top: Any) -> None:
+    """Register the shapes and the vmap rules of the two operators of :func:`search_operators`."""
+
     @best.register_fake
     def _(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
         return lengths.new_empty((arcs.shape[0], arcs.shape[1] - 1))
@@ -55,7 +62,6 @@ def search_operators(
 
     fold_vmap(best)
     fold_vmap(top)
-    return best, top
 
 
 def as_arrays(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Any, Any, bool]:

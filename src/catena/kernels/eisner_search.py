@@ -16,6 +16,7 @@ from torch import Tensor
 from catena.kernels.arc_searches import as_arrays, search_operators
 from catena.kernels.compiled import compiled
 from catena.kernels.eisner_loops import inside, level, weigh
+from catena.kernels.ops import draws
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.wide_numbers import narrow
 
@@ -267,6 +268,7 @@ def sample_rows(arcs: Any, lengths: Any, single_root: bool, low: int, high: int,
 best, top = search_operators("eisner", best_rows, top_rows, power=3)
 
 
+@torch.library.custom_op("catena::eisner_sample", mutates_args=())
 def sample(arcs: Tensor, lengths: Tensor, single_root: bool, uniforms: Tensor) -> Tensor:
     """Heads drawn from each row, ``[s, b, t]``, by uniform numbers ``[s, b, 2 t or more]``."""
     arrays = as_arrays(arcs.detach(), lengths, single_root)
@@ -275,3 +277,6 @@ def sample(arcs: Tensor, lengths: Tensor, single_root: bool, uniforms: Tensor) -
     results = (uniforms.double().contiguous().numpy(), heads.numpy())
     in_row_blocks(lambda low, high: sample_rows(*arrays, low, high, *results), b, b * n * n * (n + 2 * len(uniforms)))
     return heads
+
+
+draws(sample, lambda arcs, _: (arcs.shape[1] - 1,))

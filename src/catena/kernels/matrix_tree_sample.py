@@ -25,6 +25,7 @@ from catena.kernels.eisner_loops import level, weigh
 from catena.kernels.matrix_tree import log_partition_and_marginals
 from catena.kernels.matrix_tree_loops import fill_up, row_width
 from catena.kernels.matrix_tree_wide import come_back, eliminate
+from catena.kernels.ops import draws
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.wide_numbers import NOTHING, narrow, wide_sum
 
@@ -229,6 +230,7 @@ def join_rows(
                     heads[s, r, root - 1] = 0
 
 
+@torch.library.custom_op("catena::matrix_tree_sample", mutates_args=())
 def sample(arcs: Tensor, lengths: Tensor, single_root: bool, seeds: Tensor) -> Tensor:
     """Heads drawn from each row, ``[s, b, t]``, by seeds ``[s, b]``."""
     arrays = as_arrays(arcs, lengths, single_root)
@@ -242,3 +244,6 @@ def sample(arcs: Tensor, lengths: Tensor, single_root: bool, seeds: Tensor) -> T
     if left.any():
         in_row_blocks(lambda low, high: join_rows(*arrays, low, high, *more), b, b * n**4 * len(seeds))
     return heads
+
+
+draws(sample, lambda arcs, _: (arcs.shape[1] - 1,))

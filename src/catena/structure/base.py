@@ -136,7 +136,7 @@ class Structured(ABC):
     def argmax(self) -> Int[Tensor, "..."]:
         """The best member; one of them where several tie; all -1 where none is possible or a score is no number."""
         spoilt = self.spoilt()
-        return self._argmax() if spoilt is None else blanked(self._sound()._argmax(), spoilt)
+        return self._argmax() if spoilt is None else blanked(self._searchable()._argmax(), spoilt)
 
     def topk(self, k: int) -> TopK:
         """The ``k`` best members and their scores, best first."""
@@ -144,7 +144,8 @@ class Structured(ABC):
         spoilt = self.spoilt()
         if spoilt is None:
             return self._topk(k)
-        scores, members = self._sound()._topk(k)
+        scores, members = self._searchable()._topk(k)
+        scores = torch.where(scores == NEVER, NEVER, self.score(members))
         return TopK(torch.where(spoilt, torch.nan, scores), blanked(members, spoilt, 1))
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
@@ -154,7 +155,7 @@ class Structured(ABC):
         spoilt = self.spoilt()
         if spoilt is None:
             return self._sample(n, generator)
-        return blanked(self._sound()._sample(n, generator), spoilt, 1)
+        return blanked(self._searchable()._sample(n, generator), spoilt, 1)
 
     def spoilt(self) -> Bool[Tensor, "*batch"] | None:
         """True for the rows that read a score of nan or +inf, of which nothing can be said; None where there is none.
@@ -171,6 +172,10 @@ class Structured(ABC):
         return self.with_score_tensors(
             [x if x is None else torch.where(x < torch.inf, x, NEVER) for x in self.score_tensors()]
         )
+
+    def _searchable(self: S) -> S:
+        """:meth:`_sound` without gradients: torch.func rejects the operators of searches where a score has one."""
+        return self.with_score_tensors([x if x is None else x.detach() for x in self._sound().score_tensors()])
 
     def log_prob(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
         """log p(y) in nats; -inf for an impossible member."""

@@ -24,7 +24,7 @@ from catena.structure.backend import kernels_serve
 from catena.structure.base import TopK
 from catena.structure.constraints import Impossible
 from catena.structure.dependency import ArcConstraint, DependencyTree
-from catena.structure.tensors import outside_inference_mode, uniform_like
+from catena.structure.tensors import outside_inference_mode, random_seeds, uniform_like
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,7 @@ class NonProjectiveTree(DependencyTree):
             return self._heads_in_place(_plain_sample(arcs, lengths, self.single_root, n, generator))
         from catena.kernels.matrix_tree_sample import sample
 
-        seeds = torch.randint(2**62, (n, len(arcs)), generator=generator)
+        seeds = random_seeds(n, len(arcs), generator=generator)
         return self._heads_in_place(sample(arcs, lengths, self.single_root, seeds))
 
 
@@ -135,12 +135,12 @@ def _plain_sample(
     """Heads ``[n, b, t]``, drawn word by word, each given those before it."""
     b, nodes, _ = arcs.shape
     arcs, lengths = arcs.double().repeat(n, 1, 1), lengths.repeat(n)
-    heads = torch.full((n * b, nodes - 1), -1, device=arcs.device)
+    places = torch.arange(nodes, device=arcs.device)
+    heads = []
     for m in range(1, nodes):
         reach = plain_marginals(arcs, lengths, single_root)[:, :, m].cumsum(-1)
         drawn = uniform_like(reach[:, -1], generator) * reach[:, -1]
         head = (reach <= drawn[:, None]).sum(-1)
-        heads[:, m - 1] = torch.where(reach[:, -1] > 0, head, -1)
-        kept = torch.arange(nodes, device=arcs.device) == head[:, None]
-        arcs[:, :, m] = torch.where(kept, arcs[:, :, m], NEVER)
-    return heads.reshape(n, b, nodes - 1)
+        heads.append(torch.where(reach[:, -1] > 0, head, -1))
+        arcs = torch.where((places == m) & (places[:, None] != head[:, None, None]), NEVER, arcs)
+    return torch.stack(heads, dim=-1).reshape(n, b, nodes - 1)

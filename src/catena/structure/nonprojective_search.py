@@ -13,10 +13,14 @@ import math
 import torch
 from torch import Tensor
 
+from catena.kernels.arc_searches import register_searches
+
 Scores = dict[tuple[int, int], float]
 """The score of every possible arc (head, word)."""
 
 
+# Operators, for vmap and torch.compile cannot look into loops over numbers.
+@torch.library.custom_op("catena::plain_arborescence_best", mutates_args=())
 def best(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
     """The heads of the best tree of each row, ``[b, t]``."""
     heads = torch.full((arcs.shape[0], arcs.shape[1] - 1), -1, device=arcs.device)
@@ -26,6 +30,7 @@ def best(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
     return heads
 
 
+@torch.library.custom_op("catena::plain_arborescence_top", mutates_args=())
 def top(arcs: Tensor, lengths: Tensor, single_root: bool, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """Heads and ranks of labels of the ``k`` best trees of each row, ``[b, k, t]``, and how many there are."""
     b, nodes, _, n_labels = arcs.shape
@@ -39,6 +44,9 @@ def top(arcs: Tensor, lengths: Tensor, single_root: bool, k: int) -> tuple[Tenso
             for word, (head, label) in tree.items():
                 heads[r, i, word - 1], labels[r, i, word - 1] = head, label
     return heads, labels, found
+
+
+register_searches(best, top)
 
 
 def _possible(arcs: list[list[float]], n: int) -> Scores:

@@ -24,6 +24,7 @@ from catena.structure.base import SemiringProgram, Structured, TopK
 from catena.structure.constraints import Impossible
 from catena.structure.dependency import ArcConstraint, DependencyTree
 from catena.structure.semirings import Semiring
+from catena.structure.tensors import uniform_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +138,7 @@ class ProjectiveTree(DependencyTree, SemiringProgram):
         from catena.kernels.eisner_search import sample
 
         arcs, lengths = self._rows()
-        uniforms = torch.rand((n, len(arcs), 2 * arcs.shape[-1]), dtype=torch.float64, generator=generator)
+        uniforms = uniform_numbers(n, len(arcs), 2 * arcs.shape[-1], generator=generator)
         return self._heads_in_place(sample(arcs, lengths, self.single_root, uniforms))
 
 

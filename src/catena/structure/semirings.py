@@ -253,6 +253,8 @@ class Sampling(Log):
 
 
 class _SampledSum(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(x: Tensor, dim: int, generator: torch.Generator | None) -> Tensor:
         return log_sum_exp(x, dim)

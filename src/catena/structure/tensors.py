@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.numerics import NEVER
@@ -98,3 +98,10 @@ def uniform_numbers(*shape: int, generator: torch.Generator | None) -> Float[Ten
     if generator is None:  # asked for by name, torch.compile cannot trace sizes that are symbols
         return torch.rand(shape, dtype=torch.float64)
     return torch.rand(shape, dtype=torch.float64, generator=generator)
+
+
+def random_seeds(*shape: int, generator: torch.Generator | None) -> Int[Tensor, "..."]:
+    """Integers that a kernel draws its own random numbers from."""
+    if generator is None:  # as above
+        return torch.randint(2**62, shape)
+    return torch.randint(2**62, shape, generator=generator)
