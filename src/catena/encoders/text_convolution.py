@@ -26,6 +26,7 @@ from torch.nn import functional as F
 from catena.encoders.activations import NEVER_FALLING, build_activation
 from catena.encoders.normalise import NoNorm, Norm
 from catena.encoders.pooling import KMaxPooling, MaxPooling
+from catena.kernels.forward_mode import is_transformed
 from catena.numerics import NEVER
 from catena.shapes import mask_from_lengths, read_axes
 
@@ -81,7 +82,7 @@ class TextConvolution(nn.Module):
         x = x.masked_fill(~mask_from_lengths(lengths, sizes["t"])[..., None], 0.0)
         if not self.largest_first:
             return self._all_windows(x, lengths)
-        if x.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+        if x.device.type == "cpu" and not torch.is_autocast_enabled("cpu") and not is_transformed():
             largest = _LargestWindow.apply(x, lengths, self.wide, *self.kernels)
         else:
             largest = largest_window(x, lengths, self.wide, list(self.kernels))

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from catena.encoders.tree import TreeEncoder, added_up, climb, side_by_side
 from catena.encoders.tree_batch import Level, TreeBatch
+from catena.kernels.forward_mode import is_transformed
 from catena.kernels.tree_lstm import climb_full
 
 
@@ -91,7 +92,7 @@ class NaryTreeLSTM(TreeEncoder):
         d, n = self.d_out, self.n_children
         leaf_bias, forget_bias = self.bias.split([3 * d, d])
         bias = torch.cat((leaf_bias, forget_bias.repeat(n)))
-        if self._is_full(trees):
+        if self._is_full(trees) and not is_transformed():
             leaves = torch.addmm(leaf_bias, x, self.weight_x[: 3 * d].t()).to(bias.dtype)
             mask = self._dropped(leaves.new_ones(trees.n, d)) if self.training and self.dropout else None
             return climb_full(leaves, self.weight_h, bias, mask, trees.children, trees.sizes)

@@ -175,7 +175,7 @@ def derivatives(plain: Callable[..., Tensor], one_way: Any, both_ways: Any, slop
         fold_vmap(op)
     sum_one_way = differentiable(one_way, keep_inputs, back_one_way)
     sum_both_ways = differentiable(both_ways, keep_all, back_both_ways)
-    slopes = differentiable(slopes_op, keep_inputs, back_slopes)
+    slopes = differentiable(slopes_op, keep_inputs, back_slopes, is_gradient=True)
     return sum_one_way, sum_both_ways, slopes
 
 

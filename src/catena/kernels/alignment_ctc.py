@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from catena.kernels.alignment_ctc_loops import spread_rows, sum_rows
-from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import NEVER, log_sum_exp
 
@@ -135,20 +135,8 @@ for _op in (_one_way, _both_ways, _slopes_op):
 # --- derivatives --------------------------------------------------------------------------------------------
 
 
-def _keep_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.blank = next(x for x in inputs if not isinstance(x, Tensor))
-    ctx.save_for_backward(*(x for x in inputs if isinstance(x, Tensor)))
-
-
-def _keep_all(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(output[1])
-    ctx.blank = inputs[-1]
-    ctx.save_for_backward(*inputs[:-1], output[1])
-
-
 def _back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    inputs = (*ctx.saved_tensors, ctx.blank)
+    inputs = (*ctx.saved_tensors, *ctx.constants.values())
     return _slopes(grad, *inputs, _sum_both_ways(*inputs)[1]), *(None for _ in range(4))
 
 
@@ -156,14 +144,14 @@ def _back_both_ways(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | Non
     if grad is None:
         return (None,) * 5
     *inputs, chances = ctx.saved_tensors
-    return _slopes(grad, *inputs, ctx.blank, chances), *(None for _ in range(4))
+    return _slopes(grad, *inputs, *ctx.constants.values(), chances), *(None for _ in range(4))
 
 
 def _back_slopes(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    scale, emissions, targets, n_frames, n_labels = ctx.saved_tensors[:5]
+    scale, emissions, *others = ctx.saved_tensors[:5]
 
     def log_z(emissions: Tensor) -> Tensor:
-        return plain_log_partition(emissions, targets, n_frames, n_labels, ctx.blank)
+        return plain_log_partition(emissions, *others, *ctx.constants.values())
 
     def slopes(scale: Tensor, emissions: Tensor) -> Any:
         return cast(Any, torch.func.vjp(log_z, emissions))[1](scale)[0]
@@ -172,6 +160,6 @@ def _back_slopes(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return *by_inputs, *(None for _ in range(5))
 
 
-_sum_one_way = differentiable(_one_way, _keep_inputs, _back_one_way)
-_sum_both_ways = differentiable(_both_ways, _keep_all, _back_both_ways)
-_slopes = differentiable(_slopes_op, _keep_inputs, _back_slopes)
+_sum_one_way = differentiable(_one_way, keep_inputs, _back_one_way)
+_sum_both_ways = differentiable(_both_ways, keep_all, _back_both_ways)
+_slopes = differentiable(_slopes_op, keep_inputs, _back_slopes, is_gradient=True)

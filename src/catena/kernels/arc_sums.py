@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import differentiable, fold_vmap, wants_gradient
+from catena.kernels.forward_mode import saved_without_tangents
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import NEVER, log_sum_exp, masked_softmax
 
@@ -39,26 +40,26 @@ def arc_sum(name: str, loops: tuple[Loop, Loop], plain: Plain, keep: bool) -> tu
     _register_shapes(one_way, both_ways, slopes)
 
     def back_one_way(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        arcs, lengths = ctx.saved_tensors
-        chances = sum_both_ways(arcs, lengths, ctx.single_root)[1]
-        return take_slopes(grad, arcs, lengths, chances, ctx.single_root), None, None
+        (arcs, lengths), (single_root,) = ctx.saved_tensors, ctx.constants.values()
+        chances = sum_both_ways(arcs, lengths, single_root)[1]
+        return take_slopes(grad, arcs, lengths, chances, single_root), None, None
 
     def back_both_ways(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, ...]:
         if grad is None:
             return None, None, None
-        return take_slopes(grad, *ctx.saved_tensors, ctx.single_root), None, None
+        return take_slopes(grad, *ctx.saved_tensors, *ctx.constants.values()), None, None
 
     def back_slopes(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        scale, arcs, lengths, _ = ctx.saved_tensors
+        (scale, arcs, lengths, _), (single_root,) = ctx.saved_tensors, ctx.constants.values()
 
         def slope(scale: Tensor, arcs: Tensor) -> Tensor:
-            return torch.func.vjp(lambda a: plain(a, lengths, ctx.single_root), arcs)[1](scale)[0]
+            return torch.func.vjp(lambda a: plain(a, lengths, single_root), arcs)[1](scale)[0]
 
         return *torch.func.vjp(slope, scale, arcs)[1](grad), None, None, None
 
-    sum_one_way = differentiable(one_way, _keep_inputs, back_one_way)
-    sum_both_ways = differentiable(both_ways, _keep_chances, back_both_ways)
-    take_slopes = differentiable(slopes, _keep_inputs, back_slopes)
+    sum_one_way = differentiable(one_way, keep_inputs, back_one_way)
+    sum_both_ways = differentiable(both_ways, keep_all, back_both_ways)
+    take_slopes = differentiable(slopes, keep_inputs, back_slopes, is_gradient=True)
 
     def log_partition(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
         if keep and wants_gradient(arcs):
@@ -76,13 +77,13 @@ def arc_sum(name: str, loops: tuple[Loop, Loop], plain: Plain, keep: bool) -> tu
 
 def sum_labels(labels: Tensor) -> Tensor:
     """log Σ exp over the last axis, -inf where all are; only ``labels`` themselves are kept for the backward pass."""
+    if torch.compiler.is_compiling():  # it does not trace functions that have a jvp
+        return log_sum_exp(labels, -1)
     summed: Tensor = _LabelSum.apply(labels)
     return summed
 
 
 class _LabelSum(torch.autograd.Function):
-    generate_vmap_rule = True
-
     @staticmethod
     def forward(labels: Tensor) -> Tensor:
         return log_sum_exp(labels, -1)
@@ -90,6 +91,16 @@ class _LabelSum(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
         ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int], labels: Tensor) -> tuple[Tensor, int]:
+        return _LabelSum.apply(labels.movedim(dims[0], 0)), 0
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        with saved_without_tangents(ctx) as (labels,):
+            return (masked_softmax(labels) * tangent).sum(-1)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -160,15 +171,3 @@ def _register_shapes(one_way: Any, both_ways: Any, slopes: Any) -> None:
     slopes.register_fake(lambda scale, arcs, lengths, chances, single_root: alike(arcs))
     for op in (one_way, both_ways, slopes):
         fold_vmap(op)
-
-
-def _keep_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    *tensors, ctx.single_root = inputs
-    ctx.save_for_backward(*tensors)
-
-
-def _keep_chances(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(output[1])
-    *tensors, ctx.single_root = inputs
-    ctx.save_for_backward(*tensors, output[1])

@@ -202,5 +202,5 @@ def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
 
 _sum_one_way = differentiable(_one_way, keep_inputs, _back_one_way)
 sum_both_ways = differentiable(_both_ways, keep_all, _back_both_ways)
-slopes = differentiable(_slopes_op, keep_inputs, _back_slopes)
+slopes = differentiable(_slopes_op, keep_inputs, _back_slopes, is_gradient=True)
 _sum_alone = first_result(_both_ways, _back_alone)

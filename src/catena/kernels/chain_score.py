@@ -125,7 +125,7 @@ def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
 fold_vmap(_score)
 fold_vmap(_score_slopes)
 score = differentiable(_score, keep_inputs, _back_score)
-_slopes = differentiable(_score_slopes, keep_inputs, _back_slopes)
+_slopes = differentiable(_score_slopes, keep_inputs, _back_slopes, is_gradient=True)
 
 
 # --- log-probabilities --------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def _back_log_prob_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]
 fold_vmap(_log_prob)
 fold_vmap(_log_prob_slopes)
 _log_prob_and_kept = differentiable(_log_prob, keep_all, _back_log_prob)
-_slopes_of_log_prob = differentiable(_log_prob_slopes, keep_inputs, _back_log_prob_slopes)
+_slopes_of_log_prob = differentiable(_log_prob_slopes, keep_inputs, _back_log_prob_slopes, is_gradient=True)
 _log_prob_alone = first_result(_log_prob, _back_alone)
 
 

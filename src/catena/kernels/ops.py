@@ -14,18 +14,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from catena.kernels.forward_mode import gradient_jvp, is_transformed, value_jvp
+
 
 def fold_vmap(op: Any) -> None:
     """Give an operator over rows its vmap rule: the mapped axis is folded into the rows of every tensor."""
+    op.register_vmap(_folding_rule(op))
 
+
+def _folding_rule(call: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
     def rule(info: Any, dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
         n = info.batch_size
-        results = op(*(_folded(x, dim, n) for x, dim in zip(arguments, dims, strict=True)))
+        results = call(*(_folded(x, dim, n) for x, dim in zip(arguments, dims, strict=True)))
         if isinstance(results, Tensor):
             return results.unflatten(0, (n, -1)), 0
         return tuple(x.unflatten(0, (n, -1)) for x in results), tuple(0 for _ in results)
 
-    op.register_vmap(rule)
+    return rule
 
 
 def draws(op: Any, own: Callable[[Tensor, Tensor], Sequence[int]]) -> None:
@@ -66,29 +71,44 @@ def like_scores(op: Any, n: int) -> None:
 
 
 def keep_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """For :func:`differentiable`: what went in is kept for the derivative."""
-    ctx.save_for_backward(*inputs)
+    """For :func:`differentiable`: keep the inputs for the derivative."""
+    _keep(ctx, inputs)
 
 
 def keep_all(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    """What went in, and all that came out beside the first result, which alone has a derivative."""
+    """Keep the inputs and all results except the first, which is the only one that has a derivative."""
     ctx.set_materialize_grads(False)
     ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(*inputs, *output[1:])
+    _keep(ctx, inputs, *output[1:])
 
 
-def differentiable(op: Any, setup_context: Callable[..., None], backward: Callable[..., Any]) -> Callable[..., Any]:
+def _keep(ctx: Any, inputs: tuple[Any, ...], *results: Tensor) -> None:
+    """Save tensors for both modes. ``ctx.constants`` has the other inputs, by their index among the arguments."""
+    ctx.constants = {i: x for i, x in enumerate(inputs) if not (x is None or isinstance(x, Tensor))}
+    tensors = (*(x for i, x in enumerate(inputs) if i not in ctx.constants), *results)
+    ctx.save_for_backward(*tensors)
+    ctx.save_for_forward(*tensors)
+
+
+def differentiable(
+    op: Any, setup_context: Callable[..., None], backward: Callable[..., Any], is_gradient: bool = False
+) -> Callable[..., Any]:
     """Register an operator's derivative, and return the cheapest way to call it that is right where it is called.
 
     torch.func refuses the rule that ``register_autograd`` makes; an autograd function of the same parts is let through.
     Plain eager code needs no operator at all: the kernel, or an autograd function around it, saves 0.1 ms a call.
+
+    Args:
+        op: an operator over rows. Its first result is one value per row, and the others have no derivative; or, with
+            ``is_gradient``, its results are the gradients of such values times a scale, which is its first argument.
+        setup_context: :func:`keep_inputs` or :func:`keep_all`; a gradient keeps its inputs.
+        backward: the derivative in reverse mode. The derivative in forward mode follows from it.
+        is_gradient: which of the two kinds of operators it is.
     """
     op.register_autograd(backward, setup_context=setup_context)
     kernel = op._init_fn
 
     class Door(torch.autograd.Function):
-        generate_vmap_rule = True
-
         @staticmethod
         def forward(*arguments: Any) -> Any:
             return op(*arguments)
@@ -102,9 +122,10 @@ def differentiable(op: Any, setup_context: Callable[..., None], backward: Callab
 
     Door.setup_context = staticmethod(setup_context)  # type: ignore[method-assign]
     Door.backward = Eager.backward = staticmethod(backward)  # type: ignore[method-assign]
+    Door.vmap = staticmethod(_folding_rule(Door.apply))  # type: ignore[method-assign]
 
     def call(*arguments: Any) -> Any:
-        if torch._C._are_functorch_transforms_active():
+        if is_transformed():
             return Door.apply(*arguments)
         if not is_plain():
             return op(*arguments)
@@ -112,6 +133,9 @@ def differentiable(op: Any, setup_context: Callable[..., None], backward: Callab
             return Eager.apply(*arguments)
         return kernel(*arguments)
 
+    n_results = len(op._opoverload._schema.returns)
+    jvp = gradient_jvp(backward, call) if is_gradient else value_jvp(backward, n_results)
+    Door.jvp = staticmethod(jvp)  # type: ignore[method-assign]
     return call
 
 
@@ -147,13 +171,13 @@ def longs_of(x: Tensor) -> NDArray[np.int64]:
 
 def is_plain() -> bool:
     """Whether code runs as it is written, neither traced nor transformed, and need not go through operators."""
-    if torch._C._are_functorch_transforms_active() or torch.compiler.is_compiling():
+    if is_transformed() or torch.compiler.is_compiling():
         return False
     return torch._C._len_torch_dispatch_stack() == 0
 
 
 def wants_gradient(*tensors: Tensor) -> bool:
-    """Whether a gradient may be asked for later. Inside torch.func it always may."""
-    if torch._C._are_functorch_transforms_active():
+    """Whether a derivative may be needed later. Inside torch.func and in forward mode it always may."""
+    if is_transformed():
         return True
     return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)

@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from catena.kernels.forward_mode import is_transformed
+
 BLOCK_ON_CPU = 13_000_000
 """Logits in one block, about 50 MB: smaller blocks make the gradient of the weights be read and written more often."""
 BLOCK_ON_GPU = 1 << 27
@@ -38,10 +40,22 @@ def plain_log_probs(hidden: Tensor, weight: Tensor, bias: Tensor | None, scale: 
     return torch.log_softmax(logits.to(wide(logits.dtype)) * scale, dim=-1)
 
 
+def plain_log_prob(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, scale: float, dtype: torch.dtype
+) -> Tensor:
+    """log p(target) of each row, by the logits of all rows at once; products are of factors in ``dtype``."""
+    with torch.autocast(hidden.device.type, enabled=False):
+        found = plain_log_probs(hidden.to(dtype), weight.to(dtype), bias, scale)
+    return found.gather(1, targets[:, None]).squeeze(1)
+
+
 def softmax_loss(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, scale: float = 1.0, rows: int | None = None
 ) -> Tensor:
-    """The mean of -log p(target) over the rows; 0 for no rows."""
+    """The mean of -log p(target) over the rows; 0 for no rows. Inside torch.func it holds all logits."""
+    if is_transformed():
+        found = plain_log_prob(hidden, weight, bias, targets, scale, _product_dtype(hidden))
+        return -found.sum() / max(len(hidden), 1)
     rows = rows or rows_in_block(len(hidden), len(weight), hidden.device)
     inputs = (hidden, weight, bias)
     wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
@@ -52,7 +66,9 @@ def softmax_loss(
 def softmax_log_prob(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, scale: float = 1.0, rows: int | None = None
 ) -> Tensor:
-    """log p(target) of each row. The backward pass makes the logits anew."""
+    """log p(target) of each row. The backward pass computes the logits again. Inside torch.func it holds all logits."""
+    if is_transformed():
+        return plain_log_prob(hidden, weight, bias, targets, scale, _product_dtype(hidden))
     rows = rows or rows_in_block(len(hidden), len(weight), hidden.device)
     found: Tensor = _LogProb.apply(hidden, weight, bias, targets, scale, rows, _product_dtype(hidden))
     return found
@@ -167,8 +183,7 @@ def _through_plain(ctx: Any, outer: Tensor, reduce_mean: bool) -> tuple[Tensor |
     """The gradients as a function that can be differentiated again."""
     *inputs, targets = ctx.saved_tensors
     hidden, weight, bias = inputs
-    found = plain_log_probs(hidden.to(ctx.dtype), weight.to(ctx.dtype), bias, ctx.scale)
-    found = found.gather(1, targets[:, None]).squeeze(1)
+    found = plain_log_prob(hidden, weight, bias, targets, ctx.scale, ctx.dtype)
     value = -found.sum() / max(len(hidden), 1) if reduce_mean else found
     places = [i for i, wanted in enumerate(ctx.needs_input_grad[:3]) if wanted]
     gradients = torch.autograd.grad(value, [inputs[i] for i in places], outer.to(value.dtype), create_graph=True)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import differentiable, fold_vmap, keep_inputs, wants_gradient
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
 from catena.kernels.pcfg_dense import DenseRules
 from catena.kernels.pcfg_logs import dense_log_rows
 from catena.kernels.pcfg_solve import Kind, Solved, problem_of, solve_inside, solve_outside
@@ -106,13 +106,6 @@ for _op in (_inside_op, _slopes_op):
 # --- derivatives --------------------------------------------------------------------------------------------
 
 
-def keep_chart(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    """What went in but for the flag, and the chart that came out."""
-    ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(*inputs[:-1], *output[1:])
-
-
 def _back_inside(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
     if grad is None:
         return (None,) * 6
@@ -138,5 +131,5 @@ def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     return *found, *(None for _ in range(9 - len(found)))
 
 
-_inside = differentiable(_inside_op, keep_chart, _back_inside)
-_slopes = differentiable(_slopes_op, keep_inputs, _back_slopes)
+_inside = differentiable(_inside_op, keep_all, _back_inside)
+_slopes = differentiable(_slopes_op, keep_inputs, _back_slopes, is_gradient=True)

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.ops import differentiable, fold_vmap, keep_inputs, wants_gradient
-from catena.kernels.pcfg import chart_shapes, grouped_again, keep_chart
+from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
+from catena.kernels.pcfg import chart_shapes, grouped_again
 from catena.kernels.pcfg_chart import Chart, Layout, Problem, Rules, levelled
 from catena.kernels.pcfg_logs import low_rank_log_rows
 from catena.kernels.pcfg_loops import merge_back, merge_spans
@@ -216,5 +216,5 @@ def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     return *found, *(None for _ in range(11 - len(found)))
 
 
-_inside = differentiable(_inside_op, keep_chart, _back_inside)
-_slopes = differentiable(_slopes_op, keep_inputs, _back_slopes)
+_inside = differentiable(_inside_op, keep_all, _back_inside)
+_slopes = differentiable(_slopes_op, keep_inputs, _back_slopes, is_gradient=True)

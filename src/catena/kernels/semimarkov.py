@@ -166,4 +166,4 @@ def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
 
 _sum_one_way = differentiable(_one_way, keep_inputs, _back_one_way)
 _sum_both_ways = differentiable(_both_ways, keep_all, _back_both_ways)
-_slopes = differentiable(_slopes_op, keep_inputs, _back_slopes)
+_slopes = differentiable(_slopes_op, keep_inputs, _back_slopes, is_gradient=True)

@@ -154,5 +154,5 @@ def _back_slopes(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 _one_way = differentiable(_one_way_op, keep_inputs, _back_one_way)
 _sum_both_ways = differentiable(_both_ways_op, keep_all, _back_both_ways)
-_slopes = differentiable(_slopes_op, keep_inputs, _back_slopes)
+_slopes = differentiable(_slopes_op, keep_inputs, _back_slopes, is_gradient=True)
 _sum_alone = first_result(_both_ways_op, _back_both_ways)
