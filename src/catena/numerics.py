@@ -30,6 +30,11 @@ def log_sum_exp(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
     return torch.where(empty, NEVER, torch.where(empty, 1.0, mass).log() + top.squeeze(dim))
 
 
+def without_nan(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Scores with -inf for nan and +inf, gradient 0 there."""
+    return torch.where(x < math.inf, x, NEVER)
+
+
 def log_add_exp(a: Float[Tensor, "..."], b: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """log(exp(a) + exp(b)), elementwise; two -inf give -inf with gradient 0."""
     a, b = torch.broadcast_tensors(a, b)

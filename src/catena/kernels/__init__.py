@@ -7,7 +7,8 @@ their derivatives, and ``x_search`` finds the best members, the k best, and samp
 
 ==================================================  ==================================================================
 ``compiled``, ``array_types``, ``threads``          how loops are compiled, what they take, how rows are shared out
-``ops``, ``forward_mode``, ``arc_s*``               how loops become operators of torch, with derivatives of both modes
+``ops``, ``forward_mode``, ``second_derivative``    how loops become operators of torch, with their derivatives
+``arc_s*``                                          the same for sums over and searches for dependency trees
 ``floats``, ``*_numbers``, ``vector_*``             bits, exponents without end, exp and sums as vector instructions
 ``chain*``, ``semimarkov*``, ``four_rows``          tag chains and segmentations
 ``tree``, ``tree_loops``, ``tree_search``           span trees

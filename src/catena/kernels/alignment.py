@@ -11,13 +11,14 @@ The loops are in :mod:`catena.kernels.alignment_loops`. The second derivative is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from catena.kernels.alignment_loops import sum_rows
 from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
+from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import NEVER, log_sum_exp
 
@@ -164,11 +165,7 @@ def derivatives(plain: Callable[..., Tensor], one_way: Any, both_ways: Any, slop
     def back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scale, *scores = ctx.saved_tensors[:4]
         lengths = ctx.saved_tensors[4:6]
-
-        def plain_slopes(scale: Tensor, *scores: Tensor) -> Any:
-            return cast(Any, torch.func.vjp(lambda *x: plain(*x, *lengths), *scores))[1](scale)
-
-        by_inputs = cast(Any, torch.func.vjp(plain_slopes, scale, *scores))[1](grads)
+        by_inputs = second_derivative(lambda *x: plain(*x, *lengths), scale, scores, grads)
         return *by_inputs, *(None for _ in range(5))
 
     for op in (one_way, both_ways, slopes_op):

@@ -10,13 +10,14 @@ The loops are in :mod:`catena.kernels.alignment_ctc_loops`. The second derivativ
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from catena.kernels.alignment_ctc_loops import spread_rows, sum_rows
 from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
+from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import NEVER, log_sum_exp
 
@@ -153,10 +154,7 @@ def _back_slopes(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     def log_z(emissions: Tensor) -> Tensor:
         return plain_log_partition(emissions, *others, *ctx.constants.values())
 
-    def slopes(scale: Tensor, emissions: Tensor) -> Any:
-        return cast(Any, torch.func.vjp(log_z, emissions))[1](scale)[0]
-
-    by_inputs = cast(Any, torch.func.vjp(slopes, scale, emissions))[1](grad)
+    by_inputs = second_derivative(log_z, scale, [emissions], [grad])
     return *by_inputs, *(None for _ in range(5))
 
 

@@ -20,8 +20,9 @@ from torch import Tensor
 
 from catena.kernels.forward_mode import saved_without_tangents
 from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, wants_gradient
+from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
-from catena.numerics import NEVER, log_sum_exp, masked_softmax
+from catena.numerics import NEVER, log_sum_exp, masked_softmax, without_nan
 
 Loop = Callable[..., None]
 Plain = Callable[[Tensor, Tensor, bool], Tensor]
@@ -51,11 +52,8 @@ def arc_sum(name: str, loops: tuple[Loop, Loop], plain: Plain, keep: bool) -> tu
 
     def back_slopes(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (scale, arcs, lengths, _), (single_root,) = ctx.saved_tensors, ctx.constants.values()
-
-        def slope(scale: Tensor, arcs: Tensor) -> Tensor:
-            return torch.func.vjp(lambda a: plain(a, lengths, single_root), arcs)[1](scale)[0]
-
-        return *torch.func.vjp(slope, scale, arcs)[1](grad), None, None, None
+        by_inputs = second_derivative(lambda a: plain(a, lengths, single_root), scale, [arcs], [grad])
+        return *by_inputs, None, None, None
 
     sum_one_way = differentiable(one_way, keep_inputs, back_one_way)
     sum_both_ways = differentiable(both_ways, keep_all, back_both_ways)
@@ -104,7 +102,8 @@ class _LabelSum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return grad[..., None] * masked_softmax(*ctx.saved_tensors)
+        # A label of nan on an arc that is not read must not reach the gradient; on one that is, grad is nan itself.
+        return grad[..., None] * masked_softmax(without_nan(*ctx.saved_tensors))
 
 
 def possible_arcs(arcs: Tensor, lengths: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ derivative is taken through :func:`plain_log_partition`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from catena.kernels.ops import (
     like_scores,
     wants_gradient,
 )
+from catena.kernels.second_derivative import second_derivative
 from catena.numerics import log_sum_exp
 
 
@@ -188,12 +189,7 @@ def _back_alone(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, ...]:
 def back_slopes(inputs: Sequence[Tensor], grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The second derivative, through the plain form: by the scale and the scores, in the order of the inputs."""
     scale, *scores, lengths = inputs
-
-    def plain_slopes(scale: Tensor, *scores: Tensor) -> Any:
-        _, pull = cast(Any, torch.func.vjp(lambda e, w, s, f: plain_log_partition(e, w, s, f, lengths), *scores))
-        return pull(scale)
-
-    return cast(Any, torch.func.vjp(plain_slopes, scale, *scores))[1](tuple(grads))
+    return second_derivative(lambda *x: plain_log_partition(*x, lengths), scale, scores, grads)
 
 
 def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

@@ -81,12 +81,23 @@ def level_tables(tables: Any, entry: Any, moves: Any, matrix: Any, matrix_t: Any
                 matrix_t[w, q, p] = matrix[w, p, q]
 
 
+@inlined()
+def _has_counts(counts: Any, w: int) -> bool:
+    for p in range(counts.shape[1]):
+        for q in range(counts.shape[2]):
+            if counts[w, p, q] != 0:
+                return True
+    return False
+
+
 @compiled("3", "f", "3")
 def weigh_pairs(tables: Any, times: Any, counts: Any) -> None:
     """``counts`` times the matrices of the tables, as :func:`level_tables` makes them, and ``times``."""
     n, k, _ = tables.shape
     entry, move, matrix = np.empty(k, tables.dtype), np.empty(k, tables.dtype), np.empty(k, tables.dtype)
     for w in range(n):
+        if not _has_counts(counts, w):  # a table that no row reads may hold nan
+            continue
         _greatest_of_columns(tables, w, entry)
         for p in range(k):
             for q in range(k):

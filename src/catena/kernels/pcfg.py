@@ -20,6 +20,7 @@ from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs,
 from catena.kernels.pcfg_dense import DenseRules
 from catena.kernels.pcfg_logs import dense_log_rows
 from catena.kernels.pcfg_solve import Kind, Solved, problem_of, solve_inside, solve_outside
+from catena.kernels.second_derivative import second_derivative
 from catena.numerics import NEVER, log_sum_exp
 
 DENSE = Kind(DenseRules, dense_log_rows)
@@ -120,14 +121,11 @@ def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     scale, words, rules, roots, spans, lengths = ctx.saved_tensors[:6]
     scores = [x for x in (words, rules, roots, spans) if x is not None]
 
-    def slopes(scale: Tensor, *scores: Tensor) -> Any:
-        def log_z(*chosen: Tensor) -> Tensor:
-            words, rules, roots, *spans = chosen
-            return plain_log_partition(words, rules, roots, spans[0] if spans else None, lengths)
+    def log_z(*chosen: Tensor) -> Tensor:
+        words, rules, roots, *spans = chosen
+        return plain_log_partition(words, rules, roots, spans[0] if spans else None, lengths)
 
-        return torch.func.vjp(log_z, *scores)[1](scale)
-
-    found = torch.func.vjp(slopes, scale, *scores)[1](grads[: len(scores)])
+    found = second_derivative(log_z, scale, scores, grads[: len(scores)])
     return *found, *(None for _ in range(9 - len(found)))
 
 

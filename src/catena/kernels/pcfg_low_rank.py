@@ -17,6 +17,7 @@ from catena.kernels.pcfg_chart import Chart, Layout, Problem, Rules, levelled
 from catena.kernels.pcfg_logs import low_rank_log_rows
 from catena.kernels.pcfg_loops import merge_back, merge_spans
 from catena.kernels.pcfg_solve import Kind, Solved, problem_of, solve_inside, solve_outside
+from catena.kernels.second_derivative import second_derivative
 from catena.numerics import NEVER, log_sum_exp
 
 
@@ -205,14 +206,11 @@ def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     scale, *given, lengths = ctx.saved_tensors[:8]
     scores = [x for x in given if x is not None]
 
-    def slopes(scale: Tensor, *scores: Tensor) -> Any:
-        def log_z(*chosen: Tensor) -> Tensor:
-            words, parents, lefts, rights, roots, *spans = chosen
-            return plain_log_partition(words, parents, lefts, rights, roots, spans[0] if spans else None, lengths)
+    def log_z(*chosen: Tensor) -> Tensor:
+        words, parents, lefts, rights, roots, *spans = chosen
+        return plain_log_partition(words, parents, lefts, rights, roots, spans[0] if spans else None, lengths)
 
-        return torch.func.vjp(log_z, *scores)[1](scale)
-
-    found = torch.func.vjp(slopes, scale, *scores)[1](grads[: len(scores)])
+    found = second_derivative(log_z, scale, scores, grads[: len(scores)])
     return *found, *(None for _ in range(11 - len(found)))
 
 

@@ -117,7 +117,7 @@ def solve_outside(problem: Problem, kind: Kind, scale: Tensor, found: Solved) ->
     rest = (~found.exact).nonzero()[:, 0]
     if len(rest):
         total.add(rest, _in_logs(problem.take(rest), kind, scale[rest], both_ways=True)[1])
-    if wrong is not None:
+    if wrong is not None and wrong.any():
         for x in (total.words, *total.rules, total.roots, total.spans):
             x[wrong if len(x) == len(wrong) else slice(None)] = torch.nan
     return total

@@ -10,12 +10,13 @@ The loops are in :mod:`catena.kernels.semimarkov_loops`; the second derivative i
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from catena.kernels.ops import differentiable, fold_vmap, keep_all, keep_inputs, like_scores, wants_gradient
+from catena.kernels.second_derivative import second_derivative
 from catena.kernels.semimarkov_loops import expected_neighbours, sum_rows
 from catena.kernels.threads import in_row_blocks
 from catena.numerics import log_sum_exp
@@ -155,12 +156,7 @@ def _back_both_ways(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | No
 
 def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     scale, *scores, lengths = ctx.saved_tensors[:6]
-
-    def plain_slopes(scale: Tensor, *scores: Tensor) -> Any:
-        _, pull = cast(Any, torch.func.vjp(lambda x, w, s, f: plain_log_partition(x, w, s, f, lengths), *scores))
-        return pull(scale)
-
-    by_inputs = cast(Any, torch.func.vjp(plain_slopes, scale, *scores))[1](tuple(grads))
+    by_inputs = second_derivative(lambda *x: plain_log_partition(*x, lengths), scale, scores, grads)
     return *by_inputs, *(None for _ in range(5))
 
 

@@ -26,6 +26,7 @@ from catena.kernels.ops import (
     keep_inputs,
     wants_gradient,
 )
+from catena.kernels.second_derivative import second_derivative
 from catena.kernels.threads import in_row_blocks
 from catena.kernels.tree_loops import LANES, ROOM, share_rows, sum_rows
 from catena.numerics import NEVER, log_sum_exp
@@ -145,11 +146,8 @@ def _back_both_ways(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | No
 
 def _back_slopes(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     scale, scores, lengths, _ = ctx.saved_tensors
-
-    def slopes(scale: Tensor, scores: Tensor) -> Any:
-        return torch.func.vjp(lambda s: plain_log_partition(s, lengths), scores)[1](scale)[0]
-
-    return *torch.func.vjp(slopes, scale, scores)[1](grad), None, None
+    by_inputs = second_derivative(lambda s: plain_log_partition(s, lengths), scale, [scores], [grad])
+    return *by_inputs, None, None
 
 
 _one_way = differentiable(_one_way_op, keep_inputs, _back_one_way)

@@ -278,6 +278,13 @@ class Alignment(SemiringProgram):
 
     # --- the program ----------------------------------------------------------------------------------------
 
+    def read_parts(self) -> tuple[Tensor | None, ...]:
+        s, t = self.substitutions.shape[-2:]
+        n, m = self._source_lengths()[..., None], self._target_lengths()[..., None]
+        rows, columns = (torch.arange(size + 1, device=n.device) for size in (s, t))
+        source, target = (rows[:s] < n)[..., None], (columns[:t] < m)[..., None, :]
+        return source & target, (rows <= n)[..., None] & target, source & (columns <= m)[..., None, :]
+
     def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         by_diagonal = [skewed(x, semiring) for x in self.lifted(semiring, values) if x is not None]
         substitutions, insertions, deletions = by_diagonal

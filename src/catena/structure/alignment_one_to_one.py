@@ -222,6 +222,11 @@ class OneToOne(SemiringProgram):
 
     # --- the program ----------------------------------------------------------------------------------------
 
+    def read_parts(self) -> tuple[Tensor | None, ...]:
+        s, t = self.scores.shape[-2:]
+        source, target = mask_from_lengths(self._source_lengths(), s), mask_from_lengths(self._target_lengths(), t)
+        return source[..., None] & target[..., None, :], source, target
+
     def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         scores, drop, put = (x for x in self.lifted(semiring, values) if x is not None)
         (s, t), batch = self.scores.shape[-2:], self.batch_shape

@@ -30,13 +30,14 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.numerics import NEVER
+from catena.numerics import NEVER, without_nan
 from catena.shapes import can_branch, can_look_at
 from catena.structure.checks import check_count, check_generator
 from catena.structure.semirings import KBest, Log, Max, Sampling, Semiring
 from catena.structure.tensors import (
     blanked,
     map_tensors,
+    or_nan,
     or_zero,
     or_zeros,
     outside_inference_mode,
@@ -169,9 +170,7 @@ class Structured(ABC):
 
     def _sound(self: S) -> S:
         """With -inf for every score that is no number, so that no search meets one."""
-        return self.with_score_tensors(
-            [x if x is None else torch.where(x < torch.inf, x, NEVER) for x in self.score_tensors()]
-        )
+        return self.with_score_tensors([x if x is None else without_nan(x) for x in self.score_tensors()])
 
     def _searchable(self: S) -> S:
         """:meth:`_sound` without gradients: torch.func rejects the operators of searches where a score has one."""
@@ -259,19 +258,24 @@ class Structured(ABC):
         The gradients are differentiable themselves, and work under vmap, no_grad and inference_mode.
         """
 
+        spoilt = self.spoilt()
+        if spoilt is None:
+            return self._gradients(wanted)
+        # An unread nan would reach the gradient of the reference program, and second derivatives: 0 times nan is nan.
+        total, slopes = self._sound()._gradients(wanted)
+        ranks = [self.ranks[i] for i in wanted]
+        return or_nan(total, spoilt), tuple(
+            or_nan(x, over_rows(spoilt, x, rank)) for x, rank in zip(slopes, ranks, strict=True)
+        )
+
+    def _gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
+        """:meth:`gradients` where all scores are finite or -inf."""
+
         def log_z(*chosen: Tensor) -> Tensor:
             return self._replaced(wanted, chosen).log_partition()
 
         tensors = self.score_tensors()
-        spoilt = self.spoilt() if can_branch() else None
-        if spoilt is None:
-            return value_and_slopes(log_z, [cast(Tensor, tensors[i]) for i in wanted])
-        # A score that is no number would reach even the rows that do not read it: 0 times nan is nan.
-        total, slopes = self._sound().gradients(wanted)
-        ranks = [self.ranks[i] for i in wanted]
-        return torch.where(spoilt, torch.nan, total), tuple(
-            torch.where(over_rows(spoilt, x, rank), torch.nan, x) for x, rank in zip(slopes, ranks, strict=True)
-        )
+        return value_and_slopes(log_z, [cast(Tensor, tensors[i]) for i in wanted])
 
     def _replaced(self: S, wanted: Sequence[int], chosen: Sequence[Tensor]) -> S:
         tensors = list(self.score_tensors())
@@ -287,13 +291,14 @@ class Structured(ABC):
         return log_z, value._inner(wanted, chances, mine.batch_shape)
 
     def _inner(self, wanted: Sequence[int], weights: Sequence[Tensor], batch: torch.Size) -> Tensor:
-        """Σ weight × score over all parts, for each of the batch. A weight of 0 outweighs a score of -inf."""
+        """Σ weight × score over all parts, for each of the batch. A part of weight 0 counts 0, whatever its score."""
         total: Tensor = weights[0].new_zeros(batch)
         for i, weight in zip(wanted, weights, strict=True):
             score = cast(Tensor, self.score_tensors()[i])
             own = tuple(range(-self.ranks[i], 0))
             never = score == NEVER
-            total = total + (weight * torch.where(never, 0.0, score)).sum(own)
+            counted = torch.where(never | (~score.isfinite() & (weight == 0)), 0.0, score)
+            total = total + (weight * counted).sum(own)
             total = torch.where((never & (weight != 0)).flatten(-self.ranks[i]).any(-1), NEVER, total)
         return total
 
@@ -377,6 +382,10 @@ class SemiringProgram(Structured):
     def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "..."]:
         """The compact form of a member, given the 0/1 gradients of its score by the score tensors."""
 
+    def read_parts(self) -> Sequence[Bool[Tensor, "..."] | None]:
+        """For each score tensor, True where :meth:`total` uses it (batch axes may be missing); None if everywhere."""
+        return [None] * len(self.ranks)
+
     def log_partition(self) -> Float[Tensor, "*batch"]:
         return self.plain_log_partition()
 
@@ -424,10 +433,16 @@ class SemiringProgram(Structured):
         for value in read:
             mine = _with_tensors_of(mine, value)
         numbers = [value.score_tensors() for value in read]
-        return [
-            None if x is None else semiring.lift(x, *(or_zeros(n[i], x) for n in numbers))
-            for i, x in enumerate(mine.score_tensors())
-        ]
+        lifted: list[Tensor | None] = []
+        for i, (x, read) in enumerate(zip(mine.score_tensors(), self.read_parts(), strict=True)):
+            if x is None:
+                lifted.append(None)
+                continue
+            given = [x, *(or_zeros(n[i], x) for n in numbers)]
+            if read is not None:  # nan in a cell that is not read would reach the gradient: 0 times nan is nan
+                given = [torch.where(read, y, 0.0) for y in given]
+            lifted.append(semiring.lift(*given))
+        return lifted
 
     def _pullback(self, semiring: Semiring) -> tuple[Tensor, Callable[[Tensor], list[Tensor | None]]]:
         """The total in a semiring, and the function from its gradient to those by the score tensors."""

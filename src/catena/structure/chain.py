@@ -246,6 +246,13 @@ class LinearChain(SemiringProgram):
 
     # --- the program ----------------------------------------------------------------------------------------
 
+    def read_parts(self) -> tuple[Tensor | None, ...]:
+        if self.lengths is None and self.mask is None and self.steps is None:
+            return (None,) * 5
+        real = self.real()
+        after = real & (real.cumsum(-1) > 1)
+        return real[..., None], None, None, None, after[..., None, None]
+
     def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         emissions, transitions, start, end, steps = self.lifted(semiring, values)
         assert emissions is not None

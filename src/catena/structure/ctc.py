@@ -209,6 +209,9 @@ class CTC(SemiringProgram):
 
     # --- the program ----------------------------------------------------------------------------------------
 
+    def read_parts(self) -> tuple[Tensor | None, ...]:
+        return (self.real()[..., None],)
+
     def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         (emissions,) = self.lifted(semiring, values)
         assert emissions is not None

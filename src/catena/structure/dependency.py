@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.numerics import NEVER, log_sum_exp, masked_softmax
+from catena.numerics import NEVER, log_sum_exp, masked_softmax, without_nan
 from catena.shapes import check_mask, checked_lengths, mask_from_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import Structured, TopK
@@ -146,7 +146,7 @@ class DependencyTree(Structured):
 
     def unlabelled(self: T) -> T:
         """The distribution over heads alone, with the labels of every arc summed up."""
-        return self if self.labels is None else self._like(self.arcs + log_sum_exp(self.labels, -1), None)
+        return self if self.labels is None else self._like(self.arcs + log_sum_exp(self._read_labels(), -1), None)
 
     def score(self, y: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
         """The unnormalised log-weight of members; -inf for what is no tree of this kind."""
@@ -188,7 +188,7 @@ class DependencyTree(Structured):
         chances = self.arc_marginals()
         if self.labels is None:
             return chances
-        return chances[..., None] * masked_softmax(self.labels)
+        return chances[..., None] * masked_softmax(without_nan(self.labels))
 
     def arc_marginals(self) -> Float[Tensor, "*batch n n"]:
         """The probability of every arc, whatever its label."""
@@ -232,6 +232,11 @@ class DependencyTree(Structured):
     def arc_scores(self) -> Float[Tensor, "*batch n n"]:
         """The scores of arcs with their labels summed up; -inf wherever there can be no arc."""
         return torch.where(self.readable(), self.unlabelled().arcs, NEVER)
+
+    def _read_labels(self) -> Float[Tensor, "*batch n n k"]:
+        """Scores of labels with 0 where no arc can be: nan there would reach the gradient."""
+        assert self.labels is not None
+        return torch.where(self.readable()[..., None], self.labels, 0.0)
 
     def _rows(self, arcs: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Arcs, or what is given in their place, and lengths, on one batch axis and with the holes closed.

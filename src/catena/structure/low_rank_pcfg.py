@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from catena.numerics import NEVER, log_sum_exp
-from catena.shapes import checked_lengths
+from catena.shapes import checked_lengths, mask_from_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
 from catena.structure.checks import check_floating, check_tensors, checked_members
@@ -37,7 +37,7 @@ from catena.structure.parses import (
 from catena.structure.pcfg import PCFG
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
-from catena.structure.spans import chart_of_tree, in_preorder, nodes_of, spans_of_width, tree_of_chart
+from catena.structure.spans import chart_of_tree, in_preorder, nodes_of, spans_inside, spans_of_width, tree_of_chart
 from catena.structure.tensors import uniform_numbers
 
 
@@ -204,6 +204,11 @@ class LowRankPCFG(SemiringProgram):
         return found.reshape(n, *self.batch_shape, *found.shape[2:])
 
     # --- the program ----------------------------------------------------------------------------------------
+
+    def read_parts(self) -> tuple[Tensor | None, ...]:
+        t = self.words.shape[-2]
+        spans = spans_inside(self._lengths(), t)
+        return mask_from_lengths(self._lengths(), t)[..., None], None, None, None, None, spans, spans
 
     def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         words, parents, lefts, rights, roots, spans, rank_spans = self.lifted(semiring, values)

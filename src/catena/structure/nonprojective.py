@@ -24,7 +24,7 @@ from catena.structure.backend import kernels_serve
 from catena.structure.base import TopK
 from catena.structure.constraints import Impossible
 from catena.structure.dependency import ArcConstraint, DependencyTree
-from catena.structure.tensors import outside_inference_mode, random_seeds, uniform_like
+from catena.structure.tensors import random_seeds, uniform_like
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +74,10 @@ class NonProjectiveTree(DependencyTree):
 
         return log_partition(*self._rows(), self.single_root).reshape(self.batch_shape)
 
-    @outside_inference_mode
-    def gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
-        """log Z and its gradients by the score tensors with these numbers, summed over the batch.
-
-        The plain program has them by its own formula: a derivative of the elimination would subtract.
-        """
+    def _gradients(self, wanted: Sequence[int]) -> tuple[Float[Tensor, "*batch"], tuple[Tensor, ...]]:
+        """The plain program has them by its own formula: a derivative of the elimination would subtract."""
         if kernels_serve(*self.score_tensors()):
-            return super().gradients(wanted)
+            return super()._gradients(wanted)
         tensors = self.score_tensors()
 
         def arcs(*chosen: Tensor) -> Tensor:

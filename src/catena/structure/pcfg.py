@@ -19,7 +19,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from catena.numerics import NEVER
-from catena.shapes import checked_lengths, whole_numbers
+from catena.shapes import checked_lengths, mask_from_lengths, whole_numbers
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
 from catena.structure.checks import check_floating, check_tensors, checked_members
@@ -39,7 +39,7 @@ from catena.structure.parses import (
 )
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
-from catena.structure.spans import chart_of_tree, look_up, nodes_of, spans_of_width, tree_of_chart
+from catena.structure.spans import chart_of_tree, look_up, nodes_of, spans_inside, spans_of_width, tree_of_chart
 from catena.structure.tensors import uniform_numbers
 
 
@@ -216,6 +216,10 @@ class PCFG(SemiringProgram):
         return found.reshape(n, *self.batch_shape, *found.shape[2:])
 
     # --- the program ----------------------------------------------------------------------------------------
+
+    def read_parts(self) -> tuple[Tensor | None, ...]:
+        t = self.words.shape[-2]
+        return mask_from_lengths(self._lengths(), t)[..., None], None, None, spans_inside(self._lengths(), t)
 
     def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         words, rules, roots, spans = self.lifted(semiring, values)

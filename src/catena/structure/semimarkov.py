@@ -185,6 +185,12 @@ class SemiMarkov(SemiringProgram):
 
     # --- the program --------------------------------------------------------------------------------------------------
 
+    def read_parts(self) -> tuple[Tensor | None, ...]:
+        t, m = self.segments.shape[-3:-1]
+        places = torch.arange(max(t, m), device=self.segments.device)
+        ends = places[:t, None] + places[:m] + 1
+        return (ends <= self._lengths()[..., None, None])[..., None], None, None, None
+
     def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         segments, transitions, start, end = self.lifted(semiring, values)
         assert segments is not None

@@ -97,6 +97,12 @@ def look_up(table: Shaped[Tensor, "*#batch c"], place: Int[Tensor, "*batch n"]) 
     return table.expand(*place.shape[:-1], table.shape[-1]).gather(-1, place)
 
 
+def spans_inside(lengths: Int[Tensor, "*batch"], t: int) -> Bool[Tensor, "*batch t t 1"]:
+    """``[..., i, j, 0]`` is True where the words ``i`` to ``j`` are a span of the sentence."""
+    places = torch.arange(t, device=lengths.device)
+    return ((places[:, None] <= places) & (places < lengths[..., None, None]))[..., None]
+
+
 def spans_of_width(table: Shaped[Tensor, "... t t k"], width: int) -> Shaped[Tensor, "... n k"]:
     """``[..., i, :]`` is what the table says of the span of this width that begins at ``i``."""
     return table.diagonal(width - 1, dim1=-3, dim2=-2).movedim(-1, -2)

@@ -77,6 +77,11 @@ def over_rows(rows: Tensor, slopes: Tensor, rank: int) -> Tensor:
     return rows.reshape(*rows.shape, *(1 for _ in range(rank)))
 
 
+def or_nan(x: Tensor, spoiled: Tensor) -> Tensor:
+    """Values with nan where they are spoiled, and a gradient of nan there, which ``torch.where`` would not give."""
+    return x * torch.where(spoiled, torch.nan, 1.0).to(x.dtype)
+
+
 def or_zero(x: Tensor) -> Tensor:
     """Scores with 0 in place of -inf: the difference of two that are -inf would be nan."""
     return torch.where(x == NEVER, 0.0, x)

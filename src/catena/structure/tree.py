@@ -25,7 +25,7 @@ from catena.structure.checks import check_floating, check_tensors, checked_membe
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
-from catena.structure.spans import at_span, chart_of_tree, nodes_of, spans_of_width, tree_of_chart
+from catena.structure.spans import at_span, chart_of_tree, nodes_of, spans_inside, spans_of_width, tree_of_chart
 from catena.structure.tensors import uniform_numbers
 
 
@@ -151,6 +151,9 @@ class SpanTree(SemiringProgram):
         return found.reshape(n, *self.batch_shape, *found.shape[2:])
 
     # --- the program ----------------------------------------------------------------------------------------
+
+    def read_parts(self) -> tuple[Tensor | None, ...]:
+        return (spans_inside(self._lengths(), self.scores.shape[-2]),)
 
     def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         (scores,) = self.lifted(semiring, values)
