@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Iterator, Sequence
 
+import jaxtyping
 import pytest
 import torch
 
@@ -15,6 +17,14 @@ from catena.structure.edits import DELETE, INSERT, SUBSTITUTE, EditLattice
 from tests.oracle.transduction import edit_scripts, log_add
 
 V, LENGTHS = 2, (3, 0, 2)
+
+
+@pytest.fixture
+def no_type_checks() -> Iterator[None]:
+    """Users run without the checks of annotations, which would reject these calls first."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def scores(seed: int = 0, insertion: float = -2.5) -> list[torch.Tensor]:
@@ -179,18 +189,146 @@ def test_an_impossible_target_has_no_probability_and_no_gradient() -> None:
     assert all(torch.isfinite(x.grad).all() for x in tensors if x.grad is not None)
 
 
-def test_shapes_that_do_not_fit_are_named() -> None:
+def test_symbols_and_lengths_out_of_range_raise() -> None:
     sub, ins, dele, end = scores()
-    with pytest.raises(ShapeError, match=r"need insertions of the shape \[3, 4, 3, 2\]"):
-        EditLattice(sub, ins[:, :3], dele, end, torch.tensor(LENGTHS))
-    with pytest.raises(ShapeError, match="lengths must be 0 to 3"):
+    with pytest.raises(ShapeError, match="lengths must lie from 0 to 3"):
         EditLattice(sub, ins, dele, end, torch.tensor([4, 0, 0]))
-    with pytest.raises(ShapeError, match="targets must be below 2 and not below 0, but there is 2"):
-        lattice().log_weights(torch.tensor([[2], [0], [0]]), torch.tensor([1, 1, 1]))
-    with pytest.raises(ShapeError, match="targets must be below 2 and not below 0, but there is -1"):
-        lattice().log_weights(torch.tensor([[-1], [0], [0]]), torch.tensor([1, 1, 1]))
+    for wrong in (2, -1):
+        with pytest.raises(ShapeError, match=f"targets must be symbols from 0 to 1, got {wrong}. Number"):
+            lattice().log_weights(torch.tensor([[wrong], [0], [0]]), torch.tensor([1, 1, 1]))
+        with pytest.raises(ShapeError, match=f"target must be symbols from 0 to 1, got {wrong}. Number"):
+            lattice().align(0, (0, wrong))
     for lengths in ([2, 1, 1], [1, -1, 1]):
-        with pytest.raises(ShapeError, match="lengths of targets must be 0 to 1"):
+        with pytest.raises(ShapeError, match="lengths of targets must lie from 0 to 1"):
             lattice().log_weights(torch.tensor([[1], [0], [0]]), torch.tensor(lengths))
     padded, empty = (lattice().log_weights(torch.tensor([[pad]] * 3), torch.tensor([0] * 3)) for pad in (-1, 0))
     assert torch.equal(padded, empty)
+
+
+@pytest.mark.parametrize("name", ["substitute", "insert", "delete", "end", "lengths"])
+@pytest.mark.usefixtures("no_type_checks")
+def test_tensors_of_other_sizes_raise_before_a_kernel_runs(name: str) -> None:
+    names = ("substitute", "insert", "delete", "end", "lengths")
+    given = dict(zip(names, (*scores(), torch.tensor(LENGTHS)), strict=True))
+    for axis in range(given[name].dim()):
+        for index in (slice(0, -1), [0, *range(given[name].shape[axis])]):  # one less, one more
+            wrong = given[name].index_select(axis, torch.arange(given[name].shape[axis])[index])
+            with pytest.raises(ShapeError, match=r"must have the shape \[.*got \["):
+                EditLattice(**{**given, name: wrong})
+    with pytest.raises(ShapeError, match="tensor"):
+        EditLattice(**{**given, name: given[name].tolist()})  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("no_type_checks")
+def test_scores_of_several_dtypes_raise() -> None:
+    sub, ins, dele, end = scores()
+    with pytest.raises(ShapeError, match=r"end must be of torch.float64 on cpu, got torch.float32 on cpu"):
+        EditLattice(sub, ins, dele, end.float(), torch.tensor(LENGTHS))
+    with pytest.raises(ShapeError, match="floating-point"):
+        EditLattice(sub, ins, dele, end.long(), torch.tensor(LENGTHS))
+
+
+@pytest.mark.usefixtures("no_type_checks")
+def test_a_number_of_targets_that_differs_from_the_sources_raises() -> None:
+    for targets, lengths in (([[1]], [1]), ([[1]] * 3, [1]), ([1, 1, 1], [1, 1, 1])):
+        with pytest.raises(ShapeError, match="Give one target for each source"):
+            lattice().log_weights(torch.tensor(targets), torch.tensor(lengths))
+
+
+@pytest.mark.parametrize(("arguments", "name"), [((0, 0), "n"), ((0, 1, 0), "width"), ((0, 1, 1, -1), "most")])
+def test_best_raises_for_counts_below_the_least(arguments: tuple[int, ...], name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be at least"):
+        lattice().best(*arguments)
+
+
+@pytest.mark.parametrize("r", [-1, 3])
+def test_sources_out_of_range_raise(r: int) -> None:
+    with pytest.raises(ShapeError, match=f"r must be a source from 0 to 2, got {r}"):
+        lattice().best(r)
+    with pytest.raises(ShapeError, match=f"r must be a source from 0 to 2, got {r}"):
+        lattice().align(r, [0])
+
+
+def test_wrong_symbols_and_lengths_give_nan_under_vmap() -> None:
+    edits, n = lattice(), torch.tensor([1] * 3)
+    symbols = torch.tensor([[[0]] * 3, [[2]] * 3, [[-1]] * 3])
+    found = torch.func.vmap(lambda y: edits.log_weights(y, n))(symbols)
+    assert found.isnan().all(1).tolist() == [False, True, True]
+    assert torch.equal(found[0], edits.log_weights(symbols[0], n))
+    lengths, given = torch.tensor([LENGTHS, (4, 0, 2), (-1, 0, 2)]), scores()
+    found = torch.func.vmap(lambda m: EditLattice(*given, m).log_partition())(lengths)
+    assert found.isnan().tolist() == [[False] * 3, [True, False, False], [True, False, False]]
+
+
+def log_weights(*given: torch.Tensor) -> torch.Tensor:
+    targets, lengths = torch.tensor([[0, 1, 1], [1, 0, 0], [0, 0, 0]]), torch.tensor([3, 1, 0])
+    return EditLattice(*given, torch.tensor(LENGTHS)).log_weights(targets, lengths)
+
+
+def log_partition(*given: torch.Tensor) -> torch.Tensor:
+    return EditLattice(*given, torch.tensor(LENGTHS)).log_partition()
+
+
+@pytest.mark.parametrize("function", [log_partition, log_weights])
+def test_second_derivatives_are_exact(function: Callable[..., torch.Tensor]) -> None:
+    tensors = [x.requires_grad_() for x in scores(1, insertion=-3.5)]
+    assert torch.autograd.gradgradcheck(function, tensors)
+    assert torch.autograd.gradcheck(function, tensors, check_forward_ad=True, check_batched_grad=True)
+
+
+@pytest.mark.parametrize("function", [log_partition, log_weights])
+def test_hessian_equals_finite_differences(function: Callable[..., torch.Tensor]) -> None:
+    first, *rest = scores(1, insertion=-3.5)
+    tangent = scores(2)[0]
+
+    def gradient(x: torch.Tensor) -> torch.Tensor:
+        return torch.func.grad(lambda x: function(x, *rest).sum())(x)
+
+    hessian = torch.func.hessian(lambda x: function(x, *rest).sum())(first).reshape(first.numel(), -1)
+    expected = (gradient(first + 1e-5 * tangent) - gradient(first - 1e-5 * tangent)) / 2e-5
+    assert torch.allclose(hessian @ tangent.flatten(), expected.flatten(), atol=1e-8)
+
+
+def test_a_nan_that_is_read_gives_nan_in_its_row_only() -> None:
+    """Every single score of a lattice in turn."""
+    y = (1, 0)
+    targets, lengths = as_rows(y)
+    for number, table in enumerate(scores()):
+        for cell in itertools.product(*(range(size) for size in table.shape)):
+            given = scores()
+            given[number][cell] = math.nan
+            edits = EditLattice(*given, torch.tensor(LENGTHS))
+            r, n = cell[0], LENGTHS[cell[0]]
+            read = number == 3 or cell[1] < n + (number == 1)
+            row = [read and r == i for i in range(3)]
+            assert edits.log_partition().isnan().tolist() == row
+            assert (edits.best(r) == ([], False)) == read
+            weights = [math.isnan(weight(edits, i, y)) for i in range(3)]
+            assert edits.log_weights(targets, lengths).isnan().tolist() == weights
+            assert edits.log_prob(targets, lengths).isnan().tolist() == row
+            written = [script for script in edit_scripts(n, y) if (r, number, cell) in _cells(r, script)]
+            assert (edits.align(r, y) is None) == (number < 3 and bool(written))
+            tensors = [x.requires_grad_() for x in given]
+            slopes = torch.autograd.grad(edits.log_partition().sum(), tensors)
+            assert [bool(slopes[3][i].isnan().all()) for i in range(3)] == row
+
+
+def _cells(r: int, script: Sequence[tuple[str, int, int, int]]) -> set[tuple[int, int, tuple[int, ...]]]:
+    """The scores that a way to write a target reads: (row, number of the table, indices)."""
+    numbers = {"substitute": 0, "insert": 1, "delete": 2, "end": 3}
+    return {(r, numbers[kind], (r, i, p, q)[: 4 - (kind == "delete")]) for kind, i, p, q in script if kind != "end"}
+
+
+@pytest.mark.parametrize("number", [0, 2, 3])
+def test_plus_infinity_gives_nan_and_no_targets(number: int) -> None:
+    given = scores()
+    given[number][0] = math.inf
+    edits = EditLattice(*given, torch.tensor(LENGTHS))
+    assert edits.log_partition().isnan().tolist() == [True, False, False]
+    assert edits.best(0) == ([], False)
+
+
+def test_impossible_source_has_log_prob_of_minus_infinity() -> None:
+    given = scores()
+    given[3][1] = -math.inf
+    assert EditLattice(*given, torch.tensor(LENGTHS)).log_prob(*as_rows((0,)))[1].item() == -math.inf

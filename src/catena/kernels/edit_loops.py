@@ -95,6 +95,16 @@ def _scaled(a: Any) -> float:
 
 
 @njit(nogil=True)
+def _reads_nan(sub: Any, ins: Any, dele: Any, end: Any, n: int) -> bool:
+    """Whether a score of a source of ``n`` symbols is nan or +inf; an insertion of +inf diverges instead."""
+    wrong = np.isnan(ins[: n + 1]).any()
+    for x in (sub[:n].ravel(), dele[:n].ravel(), end):
+        for score in x:
+            wrong = wrong or not score < np.inf
+    return wrong
+
+
+@njit(nogil=True)
 def _backward(sub: Any, ins: Any, dele: Any, end: Any, n: int, lu: Any, beta: Any, scale: Any) -> bool:
     """``beta[i, p] · exp(scale[i])`` is the weight of all that may follow at place i after p. False: it diverges."""
     states, v = len(end), len(end) - 1
@@ -173,11 +183,19 @@ def totals(
     sub: Any, ins: Any, dele: Any, end: Any, lengths: Any, low: int, high: int,
     log_z: Any, d_sub: Any, d_ins: Any, d_dele: Any, d_end: Any,
 ) -> int:  # fmt: skip
-    """log of the summed weights of all targets of rows low … high - 1, and its gradient. A row that diverges, or -1."""
+    """log of the summed weights of all targets of rows low … high - 1, and its gradient; nan where one is read.
+
+    Returns a row that diverges, or -1.
+    """
     t, states = sub.shape[1], end.shape[1]
     lu, beta, scale = np.empty((t + 1, states - 1, states - 1)), np.empty((t + 1, states)), np.empty(t + 1)
     for r in range(low, high):
         n = lengths[r]
+        if _reads_nan(sub[r], ins[r], dele[r], end[r], n):
+            log_z[r] = np.nan
+            d_sub[r] = d_ins[r] = np.nan
+            d_dele[r] = d_end[r] = np.nan
+            continue
         if not _backward(sub[r], ins[r], dele[r], end[r], n, lu, beta, scale):
             return r
         log_z[r] = scale[0] + np.log(beta[0, 0]) if beta[0, 0] > 0.0 else -np.inf
@@ -210,7 +228,7 @@ def paths(
     sub: Any, ins: Any, dele: Any, end: Any, lengths: Any, targets: Any, target_lengths: Any, low: int, high: int,
     log_sum: Any, d_sub: Any, d_ins: Any, d_dele: Any, d_end: Any,
 ) -> None:  # fmt: skip
-    """log of the summed weights of all ways to write one target for each row, and its gradient."""
+    """log of the summed weights of all ways to write one target for each row, and its gradient; nan if one is read."""
     alpha = np.empty((sub.shape[1] + 1, targets.shape[1] + 1))
     beta = np.empty_like(alpha)
     for r in range(low, high):
@@ -230,6 +248,11 @@ def paths(
         last = y[m - 1] + 1 if m else 0
         log_sum[r] = alpha[n, m] + end[r, last]
         if log_sum[r] == -np.inf:
+            continue
+        if not log_sum[r] < np.inf:
+            log_sum[r] = np.nan
+            d_sub[r] = d_ins[r] = np.nan
+            d_dele[r] = d_end[r] = np.nan
             continue
         d_end[r, last] += 1.0
         for i in range(n, -1, -1):

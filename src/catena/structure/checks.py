@@ -9,7 +9,7 @@ from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.shapes import can_branch, check_tensor, whole_numbers
+from catena.shapes import can_branch, can_look_at, check_tensor, checked_lengths, whole_numbers
 
 
 def check_tensors(structure: object, *names: str) -> None:
@@ -27,6 +27,29 @@ def check_floating(tensors: Sequence[Shaped[Tensor, "..."] | None]) -> None:
             raise ShapeError(
                 f"scores must be floating-point numbers, but their dtype is {x.dtype}: call .float() first"
             )
+
+
+def set_lengths(structure: object, most: Mapping[str, int], ranks: Mapping[str, int]) -> None:
+    """Check the lengths of a structure, and replace them by int64.
+
+    Where their numbers cannot be looked at (on another device, in torch.compile, in torch.func), a row whose length is
+    out of range gets scores of nan: with a clamped length it would get the answer for another sequence.
+
+    Args:
+        structure: a frozen dataclass.
+        most: the greatest length, for the name of each tensor of lengths.
+        ranks: the number of axes behind the batch, for the names of score tensors of which every row reads one.
+    """
+    for name, limit in most.items():
+        given: Tensor | None = getattr(structure, name)
+        lengths = checked_lengths(name, given, limit)
+        if given is not None and lengths is not None and not can_look_at(given):
+            fits = (given >= 0) & (given <= limit)
+            lengths = torch.where(fits, lengths, limit)  # all is read then, also the nan
+            for scores, rank in ranks.items():
+                over = fits.reshape(*fits.shape, *(1 for _ in range(rank)))
+                object.__setattr__(structure, scores, torch.where(over, getattr(structure, scores), torch.nan))
+        object.__setattr__(structure, name, lengths)
 
 
 def fits_batch(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from catena.errors import DivergentSumError, ShapeError
-from catena.kernels.edit_loops import aligned, following, paths, totals
+from catena.errors import ShapeError
+from catena.kernels.edit_loops import aligned, following
 from catena.kernels.edit_search import strings
-from catena.kernels.ops import longs_of
-from catena.kernels.threads import in_row_blocks
-from catena.shapes import mask_from_lengths
+from catena.kernels.edit_sums import diverges, log_sum
+from catena.numerics import NEVER
+from catena.shapes import can_look_at, checked_lengths, mask_from_lengths, whole_numbers
+from catena.structure.checks import check_floating, check_tensors, set_lengths
 
 DELETE, INSERT, SUBSTITUTE = 0, 1, 2
 
@@ -50,54 +51,105 @@ class EditLattice:
     lengths: Int[Tensor, " b"]
 
     def __post_init__(self) -> None:
-        b, t, states, v = self.substitute.shape
-        if self.insert.shape != (b, t + 1, states, v) or states != v + 1:
+        check_tensors(self, "substitute", "insert", "delete", "end", "lengths")
+        check_floating(self._scores)
+        self._check_shapes()
+        set_lengths(self, {"lengths": self.substitute.shape[1]}, {"end": 1})
+
+    def _check_shapes(self) -> None:
+        shape = tuple(self.substitute.shape)
+        if len(shape) != 4 or shape[2] != shape[3] + 1:
             raise ShapeError(
-                f"edits of {v} symbols at {t} places need insertions of the shape {[b, t + 1, v + 1, v]}, but it is "
-                f"{list(self.insert.shape)}, and substitutions are {list(self.substitute.shape)}"
+                f"substitute must have the shape [b, t, v + 1, v], got {list(shape)}. Give it one row for the "
+                "beginning and one for each of the v symbols that may be written last."
             )
-        if len(self.lengths) and not (int(self.lengths.min()) >= 0 and int(self.lengths.max()) <= t):
-            raise ShapeError(f"lengths must be 0 to {t}, but they are {self.lengths.tolist()}")
+        b, t, states, v = shape
+        sizes = {"insert": (b, t + 1, states, v), "delete": (b, t, states), "end": (b, states), "lengths": (b,)}
+        for name, size in sizes.items():
+            found = tuple(getattr(self, name).shape)
+            if found != size:
+                raise ShapeError(
+                    f"{name} must have the shape {list(size)}, got {list(found)}. Make it fit substitute, whose shape "
+                    f"is {list(shape)}."
+                )
+        kind = (self.substitute.dtype, self.substitute.device)
+        for name in ("insert", "delete", "end"):
+            x: Tensor = getattr(self, name)
+            if (x.dtype, x.device) != kind:
+                raise ShapeError(
+                    f"{name} must be of {kind[0]} on {kind[1]}, got {x.dtype} on {x.device}. Call .to(substitute)."
+                )
 
     @property
     def _scores(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.substitute, self.insert, self.delete, self.end
 
     def log_partition(self) -> Float[Tensor, " b"]:
-        """log Z of each source. Raises :class:`DivergentSumError` where insertions weigh too much for a sum."""
-        return _Sum.apply(*self._scores, self.lengths, None, None)
+        """log Z of each source; nan where a score is nan or +inf.
+
+        Raises :class:`DivergentSumError` where insertions weigh too much for a sum.
+        """
+        return log_sum(*self._scores, self.lengths)
 
     def log_weights(self, targets: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> Float[Tensor, " b"]:
-        """log of the summed weights of all ways to write one target for each source. Symbols are numbered from 0."""
-        # A kernel would read beyond the scores, and answer with a number.
-        v, s = self.substitute.shape[-1], targets.shape[1]
-        if len(lengths) and not (int(lengths.min()) >= 0 and int(lengths.max()) <= s):
-            raise ShapeError(f"lengths of targets must be 0 to {s}, but they are {lengths.tolist()}")
-        real = targets[mask_from_lengths(lengths, s)]
-        for id in (int(real.min()), int(real.max())) if len(real) else ():
-            if not 0 <= id < v:
-                raise ShapeError(f"targets must be below {v} and not below 0, but there is {id} among them")
-        return _Sum.apply(*self._scores, self.lengths, targets, lengths)
+        """log of the summed weights of all ways to write one target for each source.
+
+        Args:
+            targets: symbols, numbered from 0; beyond a length any number may stand.
+            lengths: the number of symbols of each target.
+        """
+        b, v = len(self.end), self.substitute.shape[-1]
+        targets, lengths = whole_numbers("targets", targets), whole_numbers("the lengths of targets", lengths)
+        if targets.dim() != 2 or len(targets) != b or lengths.shape != (b,):
+            raise ShapeError(
+                f"targets and their lengths must have the shapes [{b}, s] and [{b}], got {list(targets.shape)} and "
+                f"{list(lengths.shape)}. Give one target for each source."
+            )
+        s = targets.shape[1]
+        fits = (lengths >= 0) & (lengths <= s)
+        lengths = cast(Tensor, checked_lengths("lengths of targets", lengths, s))
+        unknown = mask_from_lengths(lengths, s) & ((targets < 0) | (targets >= v))
+        if can_look_at(targets) and bool(unknown.any()):
+            raise ShapeError(
+                f"targets must be symbols from 0 to {v - 1}, got {int(targets[unknown][0])}. Number the symbols from "
+                "0, or give lengths if it is padding."
+            )
+        found = log_sum(*self._scores, self.lengths, torch.where(unknown, 0, targets), lengths)
+        return found if can_look_at(targets) else torch.where(fits & ~unknown.any(-1), found, torch.nan)
 
     def log_prob(self, targets: Int[Tensor, "b s"], lengths: Int[Tensor, " b"]) -> Float[Tensor, " b"]:
-        """log p(y | x)."""
-        return self.log_weights(targets, lengths) - self.log_partition()
+        """log p(y | x); -inf where no target is possible."""
+        log_z = self.log_partition()
+        found = self.log_weights(targets, lengths) - torch.where(log_z == NEVER, 0.0, log_z)
+        return torch.where(log_z == NEVER, NEVER, found)
 
     def _row(self, r: int) -> tuple[Any, Any, Any, Any, int]:
-        sub, ins, dele, end = (np.ascontiguousarray(_wide(x[r])) for x in self._scores)
+        if not 0 <= r < len(self.end):
+            raise ShapeError(f"r must be a source from 0 to {len(self.end) - 1}, got {r}. Count sources from 0.")
+        sub, ins, dele, end = (x[r].detach().cpu().double().contiguous().numpy() for x in self._scores)
         return sub, ins, dele, end, int(self.lengths[r])
 
     def best(self, r: int, n: int = 1, width: int = 32, most: int | None = None) -> tuple[list[Target], bool]:
         """The n targets of source ``r`` with the greatest p(y | x), and whether nothing better can have been missed.
 
         Args:
-            width: beginnings of each length that are followed.
-            most: the longest target; by default 10 more than twice the source.
+            r: the index of the source.
+            n: the number of targets.
+            width: the number of prefixes of each length that are kept.
+            most: the greatest length of a target; by default 10 more than twice the length of the source.
+
+        Returns:
+            No targets where none is possible, or where a score is nan or +inf.
         """
+        for name, number, least in (("n", n, 1), ("width", width, 1), ("most", 0 if most is None else most, 0)):
+            if number < least:
+                raise ValueError(f"{name} must be at least {least}, got {number}. Use {least} or more.")
         sub, ins, dele, end, length = self._row(r)
+        if _has_nan(ins[: length + 1], sub[:length], dele[:length], end):
+            return [], False
         beta = np.empty((length + 1, len(end)))
         if not following(sub, ins, dele, end, length, beta):
-            raise _diverges(r)
+            raise diverges(r)
         room = 2 * length + 10 if most is None else most
         found, lengths, scores = np.empty(n * room, np.int64), np.empty(n, np.int64), np.empty(n)
         count, dropped = strings(sub, ins, dele, end, beta, length, n, max(width, n), room, found, lengths, scores)
@@ -108,10 +160,29 @@ class EditLattice:
         return listed, count == n and bool(dropped <= scores[n - 1])
 
     def align(self, r: int, target: Sequence[int]) -> list[int] | None:
-        """The edits of the best way to write a target for source ``r``; None where there is none."""
-        sub, ins, dele, _, length = self._row(r)
-        edits = np.empty(length + len(target), np.int64)
-        count = aligned(sub, ins, dele, np.array(target, np.int64), length, edits)
+        """The edits of the best way to write a target for source ``r``.
+
+        Args:
+            r: the index of the source.
+            target: symbols, numbered from 0.
+
+        Returns:
+            ``DELETE``, ``INSERT`` and ``SUBSTITUTE`` in order; None where the target cannot be written, or where a
+            score of an edit that may write it is nan or +inf.
+        """
+        sub, ins, dele, end, length = self._row(r)
+        for symbol in target:
+            if not 0 <= symbol < len(end) - 1:
+                raise ShapeError(
+                    f"target must be symbols from 0 to {len(end) - 2}, got {symbol}. Number the symbols from 0."
+                )
+        y = np.array(target, np.int64)
+        before = np.concatenate(([0], y + 1))
+        read = ins[: length + 1, before[:-1], y], sub[:length, before[:-1], y], dele[:length, before]
+        if _has_nan(*read):
+            return None
+        edits = np.empty(length + len(y), np.int64)
+        count = aligned(sub, ins, dele, y, length, edits)
         return None if count < 0 else edits[:count].tolist()
 
 
@@ -123,45 +194,6 @@ class Target:
     log_prob: float
 
 
-def _wide(x: Tensor) -> np.ndarray:
-    return x.detach().cpu().double().contiguous().numpy()
-
-
-def _diverges(row: int) -> DivergentSumError:
-    return DivergentSumError(
-        f"the sum over all targets of source {row} diverges: what may be inserted at one place weighs one or more. "
-        f"Lower the scores of insertions"
-    )
-
-
-class _Sum(torch.autograd.Function):
-    """Both sums, with their gradients computed on the way."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, sub: Tensor, ins: Tensor, dele: Tensor, end: Tensor, lengths: Tensor,
-        targets: Tensor | None, target_lengths: Tensor | None,
-    ) -> Tensor:  # fmt: skip
-        scores = [_wide(x) for x in (sub, ins, dele, end)]
-        slopes = [np.zeros_like(x) for x in scores]
-        found, n = np.empty(len(scores[0])), longs_of(lengths)
-        wrong: list[int] = []
-        y, m = (None if x is None else longs_of(x) for x in (targets, target_lengths))
-
-        def run(low: int, high: int) -> None:
-            if y is None:
-                wrong.append(totals(*scores, n, low, high, found, *slopes))
-            else:
-                paths(*scores, n, y, m, low, high, found, *slopes)
-
-        in_row_blocks(run, len(found), (20 if y is None else 2) * sub.numel())
-        for row in (row for row in wrong if row >= 0):
-            raise _diverges(row)
-        ctx.save_for_backward(*(torch.from_numpy(x).to(sub) for x in slopes))
-        return torch.from_numpy(found).to(sub)
-
-    @staticmethod
-    def backward(ctx: Any, *slopes: Any) -> Any:
-        g = slopes[0]
-        own = [x * g.reshape(-1, *[1] * (x.dim() - 1)) for x in ctx.saved_tensors]
-        return (*own, None, None, None)
+def _has_nan(insertions: Any, *others: Any) -> bool:
+    """Whether a score is nan or +inf; insertions of +inf are left to the search for divergence."""
+    return bool(np.isnan(insertions).any()) or not all((x < np.inf).all() for x in others)
