@@ -174,9 +174,7 @@ def test_observations_of_an_hmm_are_symbols() -> None:
     start, moves = torch.tensor([0.5, 0.5]).log(), torch.full((2, 2), 0.5).log()
     shown = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]).log()
     for wrong in (-1, 3):
-        with pytest.raises(
-            DataError, match=f"observations must be symbols from 0 to 2, but one is {wrong}: give lengths"
-        ):
+        with pytest.raises(DataError, match=f"observations must be symbols from 0 to 2, got {wrong}. Give the lengths"):
             LinearChain.hmm(start, moves, shown, torch.tensor([0, 1, wrong]))
     padded = LinearChain.hmm(start, moves, shown, torch.tensor([[0, 1, -1]]), torch.tensor([2]))
     assert torch.allclose(

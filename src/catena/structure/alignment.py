@@ -20,7 +20,7 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER
-from catena.shapes import checked_lengths, whole_numbers
+from catena.shapes import whole_numbers
 from catena.structure.alignment_constraints import AlignmentConstraint
 from catena.structure.alignment_operations import (
     DELETE,
@@ -36,7 +36,14 @@ from catena.structure.alignment_operations import (
 )
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch
+from catena.structure.checks import (
+    check_floating,
+    check_tensors,
+    checked_members,
+    fits_batch,
+    known_symbols,
+    set_lengths,
+)
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
@@ -84,8 +91,9 @@ class Alignment(SemiringProgram):
                 object.__setattr__(self, name, self.substitutions.new_zeros(1, 1))
         self._check_shapes()
         check_floating(self.score_tensors())
-        for name, most in zip(("source_lengths", "target_lengths"), self.substitutions.shape[-2:], strict=True):
-            object.__setattr__(self, name, checked_lengths(name, getattr(self, name), most))
+        s, t = self.substitutions.shape[-2:]
+        ranks = {"substitutions": 2, "insertions": 2, "deletions": 2}
+        set_lengths(self, {"source_lengths": s, "target_lengths": t}, ranks)
         if constraint is not None:
             for name, scores in constraint.applied(*self._spread_over(self.batch_shape).score_tensors()).items():
                 object.__setattr__(self, name, scores)
@@ -113,12 +121,14 @@ class Alignment(SemiringProgram):
             source_lengths: number of symbols in each source; all of them if omitted.
             target_lengths: number of symbols in each target; all of them if omitted.
         """
-        source = source.clamp(0, substitutions.shape[0] - 1)
-        target = target.clamp(0, substitutions.shape[1] - 1)
+        v, w = substitutions.shape
+        source, known_source = known_symbols("source", source, source_lengths, v)
+        target, known_target = known_symbols("target", target, target_lengths, w)
+        known = known_source[..., :, None] & known_target[..., None, :]
         return cls(
-            substitutions[source[..., :, None], target[..., None, :]],
-            None if insertions is None else insertions[target][..., None, :],
-            None if deletions is None else deletions[source][..., :, None],
+            torch.where(known, substitutions[source[..., :, None], target[..., None, :]], torch.nan),
+            None if insertions is None else torch.where(known_target, insertions[target], torch.nan)[..., None, :],
+            None if deletions is None else torch.where(known_source, deletions[source], torch.nan)[..., :, None],
             source_lengths,
             target_lengths,
         )
@@ -285,7 +295,7 @@ class Alignment(SemiringProgram):
         source, target = (rows[:s] < n)[..., None], (columns[:t] < m)[..., None, :]
         return source & target, (rows <= n)[..., None] & target, source & (columns <= m)[..., None, :]
 
-    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         by_diagonal = [skewed(x, semiring) for x in self.lifted(semiring, values) if x is not None]
         substitutions, insertions, deletions = by_diagonal
         (s, t), batch = self.substitutions.shape[-2:], self.batch_shape

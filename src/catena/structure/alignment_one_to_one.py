@@ -19,12 +19,12 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER
-from catena.shapes import checked_lengths, mask_from_lengths
+from catena.shapes import mask_from_lengths
 from catena.structure.alignment_constraints import hits
 from catena.structure.alignment_operations import behind_zero, look_up, skewed
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch
+from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch, set_lengths
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
@@ -119,8 +119,9 @@ class OneToOne(SemiringProgram):
                 object.__setattr__(self, name, self.scores.new_zeros(size))
         self._check_shapes()
         check_floating(self.score_tensors())
-        for name, most in zip(("source_lengths", "target_lengths"), self.scores.shape[-2:], strict=True):
-            object.__setattr__(self, name, checked_lengths(name, getattr(self, name), most))
+        s, t = self.scores.shape[-2:]
+        ranks = {"scores": 2, "source_gaps": 1, "target_gaps": 1}
+        set_lengths(self, {"source_lengths": s, "target_lengths": t}, ranks)
         if constraint is not None:
             for name, scores in constraint.applied(*self._spread_over(self.batch_shape).score_tensors()).items():
                 object.__setattr__(self, name, scores)
@@ -227,7 +228,7 @@ class OneToOne(SemiringProgram):
         source, target = mask_from_lengths(self._source_lengths(), s), mask_from_lengths(self._target_lengths(), t)
         return source[..., None] & target[..., None, :], source, target
 
-    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         scores, drop, put = (x for x in self.lifted(semiring, values) if x is not None)
         (s, t), batch = self.scores.shape[-2:], self.batch_shape
         puts = skewed(put[..., None, :].expand(*put.shape[:-1], s + 1, t), semiring)

@@ -304,7 +304,14 @@ class Structured(ABC):
 
     def _spread_over(self: S, *batches: torch.Size) -> S:
         """The same distributions with every score tensor expanded to all batch axes: none is shared."""
-        batch = torch.broadcast_shapes(*batches)
+        try:
+            batch = torch.broadcast_shapes(*batches)
+        except RuntimeError:
+            sizes = " and ".join(str(list(x)) for x in batches)
+            raise ShapeError(
+                f"The batch axes of a distribution and its values must broadcast, got {sizes}. Give the axis of "
+                "several values size 1 for each batch axis of the distribution behind it."
+            ) from None
         return self.with_score_tensors(
             [
                 x if x is None else x.expand(*batch, *x.shape[x.dim() - rank :])
@@ -371,12 +378,21 @@ class SemiringProgram(Structured):
     The plain program defines what is right.
     """
 
-    @abstractmethod
     def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         """⊕ over all members of the ⊗ over their parts, for each of the batch, as elements of the semiring.
 
-        ``values`` are the additive values that the expectation semirings take.
+        Args:
+            semiring: what ⊕ and ⊗ are.
+            values: the additive values that the expectation semirings take. Their batch axes broadcast with those of
+                the distribution.
         """
+        batches = [self._as_value(value).batch_shape for value in values]
+        mine = self._spread_over(self.batch_shape, *batches) if batches else self
+        return mine._total(semiring, *values)
+
+    @abstractmethod
+    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        """:meth:`total`, for values whose batch axes are no more than those of the distribution."""
 
     @abstractmethod
     def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "..."]:

@@ -18,10 +18,17 @@ from torch import Tensor
 
 from catena.errors import DataError, ShapeError
 from catena.numerics import NEVER
-from catena.shapes import can_look_at, check_mask, checked_lengths, mask_from_lengths, whole_numbers
+from catena.shapes import can_look_at, check_mask, mask_from_lengths, whole_numbers
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch
+from catena.structure.checks import (
+    check_floating,
+    check_tensors,
+    checked_members,
+    fits_batch,
+    known_symbols,
+    set_lengths,
+)
 from catena.structure.constraints import ChainConstraint, Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
@@ -71,7 +78,7 @@ class LinearChain(SemiringProgram):
         check_floating(self.score_tensors())
         check_mask(self.mask)
         self._check_shapes()
-        object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.emissions.shape[-2]))
+        set_lengths(self, {"lengths": self.emissions.shape[-2]}, {"emissions": 2})
         if constraint is not None:
             for name, scores in constraint.applied(self.emissions, self.transitions, self.start, self.end).items():
                 object.__setattr__(self, name, scores)
@@ -108,16 +115,9 @@ class LinearChain(SemiringProgram):
             observations: the symbols; what stands beyond a length is not read.
             lengths: number of symbols of each sequence; all of them if omitted.
         """
-        observations = whole_numbers("observations", observations)
-        if lengths is not None:
-            observations = observations.masked_fill(~mask_from_lengths(lengths, observations.shape[-1]), 0)
-        v = emissions.shape[-1]
-        if can_look_at(observations) and bool(((observations < 0) | (observations >= v)).any()):
-            wrong = observations[(observations < 0) | (observations >= v)][0]
-            raise DataError(
-                f"observations must be symbols from 0 to {v - 1}, but one is {int(wrong)}: give lengths if it pads"
-            )
-        return cls(emissions.T[observations], transitions, start, lengths=lengths)
+        seen, known = known_symbols("observations", observations, lengths, emissions.shape[-1])
+        scores = torch.where(known[..., None], emissions.T[seen], torch.nan)
+        return cls(scores, transitions, start, lengths=lengths)
 
     # --- what it says of itself -----------------------------------------------------------------------------
 
@@ -178,17 +178,17 @@ class LinearChain(SemiringProgram):
             picked = picked + torch.where(real & ~has_before, _at(self.start[..., None, :], tags), 0.0)
         if self.end is not None:
             picked = picked + torch.where(self._is_last(real), _at(self.end[..., None, :], tags), 0.0)
-        impossible = (real & (y < 0)).any(-1)
+        impossible = (real & ((y < 0) | (y >= self.emissions.shape[-1]))).any(-1)
         return torch.where(impossible, NEVER, torch.where(real, picked, 0.0).sum(-1))
 
     def parts(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t k"]:
-        y = checked_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
+        self._known(y)
         tags = torch.arange(self.emissions.shape[-1], device=y.device)
         return ((y[..., None] == tags) & self.real()[..., None]).to(self.emissions.dtype)
 
     def pairs(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch t k k"]:
         """0/1 parts of neighbouring tags, in the shape of :meth:`pair_marginals`."""
-        y = checked_members(y, self.batch_shape, {"t": self.emissions.shape[-2]})
+        self._known(y)
         real = self.real().expand(y.shape)
         before = self._tags_before(torch.where(real, y, 0), real)
         tags = torch.arange(self.emissions.shape[-1], device=y.device)
@@ -253,7 +253,7 @@ class LinearChain(SemiringProgram):
         after = real & (real.cumsum(-1) > 1)
         return real[..., None], None, None, None, after[..., None, None]
 
-    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         emissions, transitions, start, end, steps = self.lifted(semiring, values)
         assert emissions is not None
         real = self.real()

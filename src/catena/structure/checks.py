@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import torch
-from jaxtyping import Int, Shaped
+from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
-from catena.errors import ShapeError
-from catena.shapes import can_branch, can_look_at, check_tensor, checked_lengths, whole_numbers
+from catena.errors import DataError, ShapeError
+from catena.shapes import (
+    can_branch,
+    can_look_at,
+    check_tensor,
+    checked_lengths,
+    mask_from_lengths,
+    whole_numbers,
+)
 
 
 def check_tensors(structure: object, *names: str) -> None:
@@ -50,6 +57,26 @@ def set_lengths(structure: object, most: Mapping[str, int], ranks: Mapping[str, 
                 over = fits.reshape(*fits.shape, *(1 for _ in range(rank)))
                 object.__setattr__(structure, scores, torch.where(over, getattr(structure, scores), torch.nan))
         object.__setattr__(structure, name, lengths)
+
+
+def known_symbols(
+    name: str, ids: Shaped[Tensor, "*batch t"], lengths: Int[Tensor, "..."] | None, v: int
+) -> tuple[Int[Tensor, "*batch t"], Bool[Tensor, "*batch t"]]:
+    """Symbols to look up in a table of ``v``, 0 where there is none, and which of them are symbols.
+
+    Raises :class:`DataError` for one inside its length that is not, where numbers can be looked at; elsewhere the
+    caller must not use what it finds for it.
+    """
+    ids = whole_numbers(name, ids)
+    known = (ids >= 0) & (ids < v)
+    if can_look_at(ids) and (lengths is None or can_look_at(lengths)):
+        wrong = ~known if lengths is None else ~known & mask_from_lengths(lengths, ids.shape[-1])
+        if bool(wrong.any()):
+            raise DataError(
+                f"{name} must be symbols from 0 to {v - 1}, got {int(ids.expand(wrong.shape)[wrong][0])}. Give the "
+                "lengths if it is padding."
+            )
+    return torch.where(known, ids, 0), known
 
 
 def fits_batch(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:

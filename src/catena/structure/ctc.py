@@ -20,10 +20,10 @@ from torch import Tensor
 from catena.errors import DataError, ShapeError
 from catena.kernels.ops import wants_gradient
 from catena.numerics import NEVER
-from catena.shapes import can_look_at, checked_lengths, mask_from_lengths
+from catena.shapes import can_look_at, mask_from_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch
+from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch, set_lengths
 from catena.structure.constraints import Impossible, check_possible, forbid
 from catena.structure.semirings import Log, Semiring
 from catena.structure.tensors import outside_inference_mode, uniform_numbers
@@ -85,8 +85,8 @@ class CTC(SemiringProgram):
         check_tensors(self, "emissions", "targets", "lengths", "target_lengths")
         check_floating(self.score_tensors())
         self._check_shapes()
-        for name, most in (("lengths", self.emissions.shape[-2]), ("target_lengths", self.targets.shape[-1])):
-            object.__setattr__(self, name, checked_lengths(name, getattr(self, name), most))
+        most = {"lengths": self.emissions.shape[-2], "target_lengths": self.targets.shape[-1]}
+        set_lengths(self, most, {"emissions": 2})
         self._check_targets()
         if constraint is not None:
             object.__setattr__(self, "emissions", forbid("labels", self.emissions, constraint.labels))
@@ -212,7 +212,7 @@ class CTC(SemiringProgram):
     def read_parts(self) -> tuple[Tensor | None, ...]:
         return (self.real()[..., None],)
 
-    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         (emissions,) = self.lifted(semiring, values)
         assert emissions is not None
         return self._walked(semiring, self._picked(emissions))
@@ -297,13 +297,14 @@ class CTC(SemiringProgram):
         return lengths.expand(self.batch_shape)
 
     def _check_targets(self) -> None:
-        if not can_look_at(self.targets):
-            return
         v, targets = self.emissions.shape[-1], self.targets
         wrong = (targets < 0) | (targets >= v) | (targets == self.blank)
         if self.target_lengths is not None:
             wrong = wrong & mask_from_lengths(self.target_lengths, targets.shape[-1])
-        if bool(wrong.any()):
+        if not can_look_at(targets):
+            fits = ~wrong.any(-1)[..., None, None]  # a label that is clamped would be the answer for another target
+            object.__setattr__(self, "emissions", torch.where(fits, self.emissions, torch.nan))
+        elif bool(wrong.any()):
             one = int(targets.expand(wrong.shape)[wrong][0])
             raise DataError(
                 f"targets must be labels from 0 to {v - 1}, and not the blank {self.blank}, but one is {one}"

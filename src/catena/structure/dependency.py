@@ -24,10 +24,10 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER, log_sum_exp, masked_softmax, without_nan
-from catena.shapes import check_mask, checked_lengths, mask_from_lengths
+from catena.shapes import check_mask, mask_from_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members
+from catena.structure.checks import check_floating, check_tensors, checked_members, set_lengths
 from catena.structure.constraints import Impossible, both, check_possible, forbid
 from catena.structure.tensors import uniform_like
 
@@ -95,7 +95,7 @@ class DependencyTree(Structured):
         check_floating(self.score_tensors())
         check_mask(self.mask)
         self._check_shapes()
-        object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.arcs.shape[-1] - 1))
+        set_lengths(self, {"lengths": self.arcs.shape[-1] - 1}, {"arcs": 2})
         if constraint is not None:
             self._apply(constraint)
             check_possible(self, impossible)

@@ -16,10 +16,10 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from catena.numerics import NEVER, log_sum_exp
-from catena.shapes import checked_lengths, mask_from_lengths
+from catena.shapes import mask_from_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members
+from catena.structure.checks import check_floating, check_tensors, checked_members, set_lengths
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.parses import (
     check_grammar_shapes,
@@ -95,7 +95,7 @@ class LowRankPCFG(SemiringProgram):
         given = {name: (getattr(self, name), axes) for name, axes in own.items()}
         check_grammar_shapes(self.words, self.roots, n, {**given, "lengths": (self.lengths, ())})
         check_floating(self.score_tensors())
-        object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.words.shape[-2]))
+        set_lengths(self, {"lengths": self.words.shape[-2]}, {"words": 2})
         if constraint is not None:
             words, spans = with_constraint(constraint, self.words, self.spans, n)
             object.__setattr__(self, "words", words)
@@ -157,7 +157,7 @@ class LowRankPCFG(SemiringProgram):
             terms = terms + _rows_of(self.rank_spans.flatten(-3, -2), place)
         one = terms.gather(-1, rank.clamp(0, terms.shape[-1] - 1)[..., None])[..., 0]
         picked = torch.where(rank < 0, log_sum_exp(terms, dim=-1), one)
-        fits = (~nodes.real | torch.where(nodes.inner, rank < terms.shape[-1], rank < 0)).all(-1)
+        fits = (~nodes.real | torch.where(nodes.inner, (rank >= -1) & (rank < terms.shape[-1]), rank == -1)).all(-1)
         return torch.where(fits, rest + torch.where(nodes.inner, picked, 0.0).sum(-1), NEVER)
 
     def parts(self, y: Int[Tensor, "*batch m 4"]) -> Float[Tensor, "*batch t t s"]:
@@ -210,7 +210,7 @@ class LowRankPCFG(SemiringProgram):
         spans = spans_inside(self._lengths(), t)
         return mask_from_lengths(self._lengths(), t)[..., None], None, None, None, None, spans, spans
 
-    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         words, parents, lefts, rights, roots, spans, rank_spans = self.lifted(semiring, values)
         assert words is not None
         assert parents is not None

@@ -19,10 +19,10 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from catena.numerics import NEVER
-from catena.shapes import checked_lengths, mask_from_lengths, whole_numbers
+from catena.shapes import mask_from_lengths, whole_numbers
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members
+from catena.structure.checks import check_floating, check_tensors, checked_members, set_lengths
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.parses import (
     check_grammar_shapes,
@@ -90,7 +90,7 @@ class PCFG(SemiringProgram):
             self.words, self.roots, n, {name: (getattr(self, name), axes) for name, axes in own.items()}
         )
         check_floating(self.score_tensors())
-        object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.words.shape[-2]))
+        set_lengths(self, {"lengths": self.words.shape[-2]}, {"words": 2})
         if constraint is not None:
             words, spans = with_constraint(constraint, self.words, self.spans, n)
             object.__setattr__(self, "words", words)
@@ -221,7 +221,7 @@ class PCFG(SemiringProgram):
         t = self.words.shape[-2]
         return mask_from_lengths(self._lengths(), t)[..., None], None, None, spans_inside(self._lengths(), t)
 
-    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         words, rules, roots, spans = self.lifted(semiring, values)
         assert words is not None
         assert rules is not None

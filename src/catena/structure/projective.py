@@ -98,7 +98,7 @@ class ProjectiveTree(DependencyTree, SemiringProgram):
     def read_parts(self) -> tuple[Tensor | None, ...]:
         return None, self.readable()[..., None]
 
-    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         arcs, labels = self._like(torch.where(self.readable(), self.arcs, NEVER), self.labels).lifted(semiring, values)
         assert arcs is not None
         if labels is not None:

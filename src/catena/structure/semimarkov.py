@@ -17,10 +17,9 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER
-from catena.shapes import checked_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured
-from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch
+from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch, set_lengths
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.segment_constraints import SegmentConstraint
 from catena.structure.semirings import Semiring
@@ -64,7 +63,7 @@ class SemiMarkov(SemiringProgram):
         check_tensors(self, "segments", "transitions", "start", "end", "lengths")
         check_floating(self.score_tensors())
         self._check_shapes()
-        object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.segments.shape[-3]))
+        set_lengths(self, {"lengths": self.segments.shape[-3]}, {"segments": 3})
         if constraint is not None:
             for name, scores in constraint.applied(self.segments, self.transitions).items():
                 object.__setattr__(self, name, scores)
@@ -191,7 +190,7 @@ class SemiMarkov(SemiringProgram):
         ends = places[:t, None] + places[:m] + 1
         return (ends <= self._lengths()[..., None, None])[..., None], None, None, None
 
-    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         segments, transitions, start, end = self.lifted(semiring, values)
         assert segments is not None
         t, m = segments.shape[-3:-1]

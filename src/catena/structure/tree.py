@@ -18,10 +18,9 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEVER
-from catena.shapes import checked_lengths
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
-from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch
+from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch, set_lengths
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.semirings import Semiring
 from catena.structure.span_constraints import SpanConstraint
@@ -61,7 +60,7 @@ class SpanTree(SemiringProgram):
         check_tensors(self, "scores", "lengths")
         check_floating(self.score_tensors())
         self._check_shapes()
-        object.__setattr__(self, "lengths", checked_lengths("lengths", self.lengths, self.scores.shape[-2]))
+        set_lengths(self, {"lengths": self.scores.shape[-2]}, {"scores": 3})
         if constraint is not None:
             object.__setattr__(self, "scores", constraint.applied(self.scores))
             check_possible(self, impossible)
@@ -155,7 +154,7 @@ class SpanTree(SemiringProgram):
     def read_parts(self) -> tuple[Tensor | None, ...]:
         return (spans_inside(self._lengths(), self.scores.shape[-2]),)
 
-    def total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def _total(self, semiring: Semiring, *values: Structured | Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         (scores,) = self.lifted(semiring, values)
         assert scores is not None
         lengths, t = self._lengths(), self.scores.shape[-2]
