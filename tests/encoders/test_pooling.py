@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from catena.attention.masks import attention_mask, padding_mask
 from catena.encoders.build import build_encoder, build_pooling
 from catena.encoders.pooling import AttentionPooling, EndsPooling, Pooling
 from catena.encoders.settings import PoolingSettings, RecurrentSettings
+from catena.encoders.text_convolution import TextConvolution
 from catena.errors import ShapeError
 from tests.oracle.attention import softmax
 from tests.oracle.convolution import k_largest
@@ -126,3 +129,41 @@ def test_of_equal_values_k_max_keeps_the_earliest_whatever_the_padding() -> None
 def test_states_of_another_size_are_refused() -> None:
     with pytest.raises(ShapeError, match="the input of the pooling has size 5 on axis 'd'"):
         build("max")(torch.zeros(2, 3, 5), torch.tensor([3, 3]))
+
+
+POOLINGS = [*KINDS, "convolution"]
+
+
+def pool(kind: str, t: int, lengths: Tensor) -> Tensor:
+    layer = TextConvolution(6, [2], 3) if kind == "convolution" else build(kind).float()
+    found: Tensor = layer(torch.zeros(2, t, 6), lengths)
+    return found
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+@pytest.mark.parametrize("lengths", [[9, 1], [-1, 1]])
+def test_lengths_out_of_range_raise(name: str, lengths: list[int]) -> None:
+    with pytest.raises(ShapeError, match=f"lengths must lie from 0 to 3.* but one is {lengths[0]}"):
+        pool(name, 3, torch.tensor(lengths))
+    with pytest.raises(ShapeError, match="lengths must lie from 0 to 0"):
+        pool(name, 0, torch.tensor([1, 0]))
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_lengths_of_another_number_or_type_raise(name: str) -> None:
+    jaxtyping.config.update("jaxtyping_disable", True)  # the checks of annotations would reject them first
+    try:
+        with pytest.raises(ShapeError, match="lengths has size 1 on axis 'b' of 'b', where 2 is needed"):
+            pool(name, 3, torch.tensor([1]))
+        with pytest.raises(ShapeError, match="lengths must be whole numbers"):
+            pool(name, 3, torch.tensor([1.5, 1.0]))
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def test_masks_of_lengths_out_of_range_raise() -> None:
+    for lengths in ([4, 1], [-1, 1]):
+        with pytest.raises(ShapeError, match="lengths must lie from 0 to 3"):
+            padding_mask(torch.tensor(lengths), 3)
+        with pytest.raises(ShapeError, match="lengths must lie from 0 to 3"):
+            attention_mask(torch.tensor(lengths), 3, causal=True)

@@ -7,12 +7,14 @@ from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.shapes import check_mask, mask_from_lengths
+from catena.shapes import check_mask, checked_lengths, mask_from_lengths
 
 
 def padding_mask(lengths: Int[Tensor, "*batch"], s: int) -> Bool[Tensor, "*batch 1 s"]:
     """Every query may look at every real key; the axis of queries has size 1, to be broadcast."""
-    return mask_from_lengths(lengths, s)[..., None, :]
+    checked = checked_lengths("lengths", lengths, s)
+    assert checked is not None
+    return mask_from_lengths(checked, s)[..., None, :]
 
 
 def causal_mask(t: int, s: int, device: torch.device | None = None) -> Bool[Tensor, "t s"]:

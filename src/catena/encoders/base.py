@@ -28,7 +28,7 @@ class Encoder(nn.Module, ABC):
         b, t, _ = read_axes("the input of the encoder", tuple(x.shape), "b t d_in", d_in=self.d_in).values()
         if t == 0:
             return x.new_zeros(b, 0, self.d_out)
-        lengths = _read_lengths(lengths, b, t).to(x.device)
+        lengths = read_lengths(lengths, b, t).to(x.device)
         mask = mask_from_lengths(lengths, t)
         padded = ~mask[..., None]
         return self.encode(x.masked_fill(padded, 0.0), lengths, mask).masked_fill(padded, 0.0)
@@ -45,7 +45,11 @@ class Encoder(nn.Module, ABC):
         """The work itself: ``x`` is 0 at padded positions, and whatever is returned there is dropped."""
 
 
-def _read_lengths(lengths: Tensor | None, b: int, t: int) -> Int[Tensor, "b"]:
+def read_lengths(lengths: Tensor | None, b: int, t: int) -> Int[Tensor, "b"]:
+    """The lengths of ``b`` sequences of ``t`` positions as int64: all of them if omitted.
+
+    Raises :class:`ShapeError` for a number of lengths other than ``b``, or a length above ``t`` or below 0.
+    """
     if lengths is None:
         return torch.full((b,), t)
     check_tensor("lengths", lengths)

@@ -27,6 +27,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from catena.encoders.base import read_lengths
 from catena.errors import ShapeError
 from catena.numerics import NEVER, masked_softmax
 from catena.shapes import mask_from_lengths, read_axes
@@ -44,11 +45,11 @@ class Pooling(nn.Module, ABC):
 
     def forward(self, states: Float[Tensor, "b t d"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b d_out"]:
         """Pool each sequence, of which the first ``lengths[i]`` positions are real."""
-        sizes = read_axes("the input of the pooling", tuple(states.shape), "b t d", d=self.d_in)
-        if sizes["t"] == 0:
-            return states.new_zeros(sizes["b"], self.d_out)
-        lengths = lengths.to(states.device)
-        mask = mask_from_lengths(lengths, sizes["t"])
+        b, t, _ = read_axes("the input of the pooling", tuple(states.shape), "b t d", d=self.d_in).values()
+        lengths = read_lengths(lengths, b, t).to(states.device)
+        if t == 0:
+            return states.new_zeros(b, self.d_out)
+        mask = mask_from_lengths(lengths, t)
         states = states.masked_fill(~mask[..., None], 0.0)
         return self.pool(states, lengths, mask).masked_fill((lengths == 0)[:, None], 0.0)
 

@@ -24,6 +24,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from catena.encoders.activations import NEVER_FALLING, build_activation
+from catena.encoders.base import read_lengths
 from catena.encoders.normalise import NoNorm, Norm
 from catena.encoders.pooling import KMaxPooling, MaxPooling
 from catena.kernels.forward_mode import is_transformed
@@ -75,11 +76,11 @@ class TextConvolution(nn.Module):
     def forward(self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b d_out"]:
         """The features of each text, of which the first ``lengths[i]`` positions are real; zeros for an empty
         one."""
-        sizes = read_axes("the input of the convolution", tuple(x.shape), "b t d_in", d_in=self.d_in)
-        if sizes["t"] == 0:
-            return x.new_zeros(sizes["b"], self.d_out)
-        lengths = lengths.to(x.device)
-        x = x.masked_fill(~mask_from_lengths(lengths, sizes["t"])[..., None], 0.0)
+        b, t, _ = read_axes("the input of the convolution", tuple(x.shape), "b t d_in", d_in=self.d_in).values()
+        lengths = read_lengths(lengths, b, t).to(x.device)
+        if t == 0:
+            return x.new_zeros(b, self.d_out)
+        x = x.masked_fill(~mask_from_lengths(lengths, t)[..., None], 0.0)
         if not self.largest_first:
             return self._all_windows(x, lengths)
         if x.device.type == "cpu" and not torch.is_autocast_enabled("cpu") and not is_transformed():
