@@ -3,7 +3,8 @@ r"""One attention: scores, softmax over the keys that may be looked at, and the 
 .. math::  a_{ij} = \mathrm{score}(q_i, k_j), \quad w_i = \mathrm{softmax}(a_i), \quad y_i = \sum_j w_{ij} v_j
 
 Bahdanau et al. 2015, section 3.1. Time O(t s d). A query that may look at nothing gets the zero vector, and
-no nan reaches any gradient. Knows nothing of heads: see :mod:`catena.attention.multihead`.
+no nan reaches any gradient, also not from keys and values that no query may attend to. Knows nothing of heads: see
+:mod:`catena.attention.multihead`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from catena.attention.masks import without_unseen
 from catena.attention.scores import Score, build_score
 from catena.numerics import masked_softmax
 
@@ -35,5 +37,8 @@ def attend(
 ) -> Attended:
     """Look with each query at the values whose keys fit it, by the scaled dot product or by ``score``."""
     score = score or build_score("scaled", query.shape[-1], keys.shape[-1])
+    shared = keys is values
+    values = without_unseen(values, mask)
+    keys = values if shared else without_unseen(keys, mask)
     weights = masked_softmax(score(query, keys), mask)
     return Attended(weights @ values, weights)

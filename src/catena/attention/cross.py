@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from catena.attention.focus import Focus, Soft
+from catena.attention.masks import without_unseen
 from catena.attention.scores import Score, build_score
 from catena.errors import ConfigError, ShapeError
 from catena.shapes import cat_padded, last_real
@@ -97,6 +98,8 @@ class CrossAttention(nn.Module):
         """What all later queries share. ``mask`` is True where a state is real: everywhere, if omitted."""
         if mask is None:
             mask = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
+        else:
+            memory = without_unseen(memory, mask[:, None])
         keys, values = self._heads(self.keys, memory), self._heads(self.values, memory)
         prepared = tuple(cast(Score, score).prepare(k) for score, k in zip(self.scores, keys, strict=True))
         return Keys(prepared, values, mask)

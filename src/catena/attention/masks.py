@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
@@ -25,6 +25,16 @@ def causal_mask(t: int, s: int, device: torch.device | None = None) -> Bool[Tens
     """
     positions = torch.arange(s - t, s, device=device)
     return torch.arange(s, device=device) <= positions[:, None]
+
+
+def without_unseen(
+    x: Float[Tensor, "*batch s d"], mask: Bool[Tensor, "*#batch #t #s"] | None
+) -> Float[Tensor, "*batch s d"]:
+    """Keys or values with 0 where no query may attend to them.
+
+    Their weight is 0, but 0 times nan is nan: padding could make the context nan, or the gradient of the query.
+    """
+    return x if mask is None else x.masked_fill(~mask.any(-2)[..., None], 0.0)
 
 
 def check_looks(mask: Shaped[Tensor, "..."], b: int, t: int, s: int) -> None:

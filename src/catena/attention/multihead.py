@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from catena.attention.attend import Attended
 from catena.attention.cache import KeyValueCache
 from catena.attention.fused import fused_attention
-from catena.attention.masks import check_looks
+from catena.attention.masks import check_looks, without_unseen
 from catena.errors import ShapeError
 from catena.numerics import masked_softmax
 from catena.shapes import read_axes
@@ -86,7 +86,7 @@ class MultiHeadAttention(nn.Module):
         A query that may look at nothing gets the bias of the output map alone.
         """
         self._check(query, keys, mask)
-        q, k, v = self._heads(query, keys)
+        q, k, v = self._heads(query, without_unseen(keys, mask))
         if mask is None:
             return self._join(self._attend(q, k, v))
         # Backends differ on a row without keys: let it look everywhere, and drop what it finds.
@@ -163,7 +163,10 @@ class MultiHeadAttention(nn.Module):
         values: Float[Tensor, "b g s d_head"],
         mask: Bool[Tensor, "#b #t #s"] | None = None,
     ) -> Float[Tensor, "b t d"]:
-        """As the forward pass, at keys and values that :meth:`project` has made; every query must see one of them."""
+        """As the forward pass, at keys and values that :meth:`project` has made; every query must see one of them.
+
+        All of them must be finite, also those that the mask excludes.
+        """
         q = self.query(query).unflatten(-1, (-1, self.d_head)).transpose(1, 2)
         return self._join(self._attend(q, keys, values, None if mask is None else mask[:, None]))
 
@@ -187,7 +190,7 @@ class MultiHeadAttention(nn.Module):
         """As the forward pass without dropout, with the weights of each head, ``b h t s``, beside the
         result."""
         self._check(query, keys, mask)
-        q, k, v = self._heads(query, keys)
+        q, k, v = self._heads(query, without_unseen(keys, mask))
         k, v = self._for_every_head(k), self._for_every_head(v)
         scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_head)
         weights = masked_softmax(scores, None if mask is None else mask[:, None])
