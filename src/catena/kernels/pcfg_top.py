@@ -17,7 +17,7 @@ from catena.kernels.compiled import compiled
 from catena.kernels.ops import fold_vmap
 from catena.kernels.pcfg_search import arrays_of, symbols_over
 from catena.kernels.threads import in_row_blocks
-from catena.kernels.tree_search import clear, place_way
+from catena.kernels.tree_search import clear, place_way, top_of_lists
 
 
 @njit(nogil=True)
@@ -55,18 +55,6 @@ def _top_parents(pairs: Any, counts: Any, rules: Any, a: int, scores: Any, ways:
     return n
 
 
-@njit(nogil=True)
-def _top_roots(roots: Any, best: Any, scores: Any, ways: Any) -> int:
-    n, width = 0, scores.shape[0]
-    for a in range(roots.shape[0]):
-        for rank in range(width):
-            value = roots[a] + best[a, rank]
-            if value == -np.inf or (n == width and value <= scores[width - 1]):
-                break
-            n = place_way(scores, ways, n, value, a, rank, 0)
-    return n
-
-
 @compiled("d3", "d4", "d2", "d4", "b", "i1", "i", "i", "i4", "i1")
 def top_rows(
     words: Any, rules: Any, roots: Any, spans: Any, has_spans: bool, lengths: Any, low: int, high: int, found: Any,
@@ -99,7 +87,7 @@ def top_rows(
                     bonus = spans[r, i, i + w, a] if has_spans else 0.0
                     for k in range(_top_parents(pairs, many, own, a, scores, ways)):
                         here[a, k] = scores[k] + bonus
-        counts[r] = _top_roots(roots[min(r, roots.shape[0] - 1)], best[0, n_words - 1], scores, tops)
+        counts[r] = top_of_lists(best[0, n_words - 1], roots[min(r, roots.shape[0] - 1)], scores, tops)
         for k in range(counts[r]):
             waiting, row = 1, 0
             todo[0, 0], todo[0, 1], todo[0, 2], todo[0, 3] = 0, n_words - 1, tops[k, 0], tops[k, 1]

@@ -18,7 +18,7 @@ from catena.kernels.threads import in_row_blocks
 
 
 @inlined()
-def _turn_around(triples: Any, count: int) -> None:
+def turn_around(triples: Any, count: int) -> None:
     """Triples were found from the last to the first."""
     for c in range(count // 2):
         for v in range(3):
@@ -74,7 +74,7 @@ def best_rows(
             members[r, count, 0], members[r, count, 1], members[r, count, 2] = j - size, j, label
             count += 1
             j -= size
-        _turn_around(members[r], count)
+        turn_around(members[r], count)
 
 
 @inlined()
@@ -122,7 +122,7 @@ def sample_rows(
                 members[i, r, count, 0], members[i, r, count, 1], members[i, r, count, 2] = j - size, j, label
                 count += 1
                 j -= size
-            _turn_around(members[i, r], count)
+            turn_around(members[i, r], count)
 
 
 # --- operators --------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def sample_rows(
 def best(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
     """The best segmentation of each row, ``[b, t, 3]``."""
     b, t, m, k = segments.shape
-    arrays = _arrays(segments, tables, start, end, lengths)
+    arrays = arrays_of(segments, tables, start, end, lengths)
     members = torch.empty((b, t, 3), dtype=torch.int64)
     in_row_blocks(lambda low, high: best_rows(*arrays, low, high, members.numpy()), b, b * t * k * (m + k))
     return members
@@ -150,7 +150,7 @@ fold_vmap(best)
 def sample(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Segmentations drawn from each row, ``[n, b, t, 3]``, by uniform numbers ``[n, b, t, 2]``."""
     b, t, m, k = segments.shape
-    arrays = _arrays(segments, tables, start, end, lengths)
+    arrays = arrays_of(segments, tables, start, end, lengths)
     members = torch.empty((*uniforms.shape[:3], 3), dtype=torch.int64)
     results = (uniforms.contiguous().numpy(), members.numpy())
     work = 4 * b * t * (m + k) * (k + len(uniforms))
@@ -161,7 +161,8 @@ def sample(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths
 draws(sample, lambda scores, _: (scores.shape[1], 3))
 
 
-def _arrays(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> tuple[Any, ...]:
+def arrays_of(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> tuple[Any, ...]:
+    """Contiguous arrays, all but the segments in float64; lengths that fit; the number of rows that share a table."""
     small = [x.detach().double().contiguous().numpy() for x in (tables, start, end)]
     lengths = lengths.clamp(0, segments.shape[1]).contiguous()
     return segments.detach().contiguous().numpy(), *small, lengths.numpy(), segments.shape[0] // tables.shape[0]

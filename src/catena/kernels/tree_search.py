@@ -125,6 +125,21 @@ def place_way(scores: Any, ways: Any, n: int, value: float, a: int, b: int, c: i
 
 
 @njit(nogil=True)
+def top_of_lists(lists: Any, added: Any, scores: Any, ways: Any) -> int:
+    """The best ways (number of a list, place in it) among sorted lists, each with something added; how many exist."""
+    width, n = scores.shape[0], 0
+    for a in range(lists.shape[0]):
+        for place in range(width):
+            value = lists[a, place] + added[a]
+            if value == -np.inf or (n == width and value <= scores[width - 1]):
+                break
+            n = place_way(scores, ways, n, value, a, place, 0)
+    for place in range(n, width):
+        scores[place] = -np.inf
+    return n
+
+
+@njit(nogil=True)
 def _top_splits(best: Any, w: int, i: int, scores: Any, ways: Any) -> int:
     """The best ways (split, rank on the left, rank on the right) to make two parts of a span, best first."""
     width, n = scores.shape[0], 0

@@ -274,8 +274,7 @@ class Alignment(SemiringProgram):
 
         operations, found = top(*self._rows(), k)
         members = operations.transpose(0, 1).reshape(k, *self.batch_shape, -1)
-        ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
-        return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
+        return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch m"]:
         if not kernels_serve(*self.score_tensors()):

@@ -209,8 +209,7 @@ class OneToOne(SemiringProgram):
 
         partners, found = top(*self._rows(), k)
         members = partners.transpose(0, 1).reshape(k, *self.scores.shape[:-1])
-        ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
-        return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
+        return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch s"]:
         if not kernels_serve(*self.score_tensors()):

@@ -149,6 +149,12 @@ class Structured(ABC):
         scores = torch.where(scores == NEVER, NEVER, self.score(members))
         return TopK(torch.where(spoilt, torch.nan, scores), blanked(members, spoilt, 1))
 
+    def _best_first(self, members: Int[Tensor, "k *batch ..."], found: Int[Tensor, "..."]) -> TopK:
+        """What a kernel found with its scores; ``found`` is the number of structures of each row, on any batch axes."""
+        ranks = torch.arange(len(members)).reshape(-1, *(1 for _ in self.batch_shape))
+        there = ranks < found.reshape(self.batch_shape)
+        return TopK(torch.where(there, self.score(members), NEVER), members)
+
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
         """``n`` independent members on a new first axis; -1 where none is possible or a score is no number."""
         check_count("n", n, 0)

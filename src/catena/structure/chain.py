@@ -217,8 +217,7 @@ class LinearChain(SemiringProgram):
 
         tags, found = top(*self._rows(), k)
         members = self._in_place(tags.transpose(0, 1))
-        ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
-        return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
+        return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
         if not kernels_serve(*self.score_tensors()):

@@ -195,8 +195,7 @@ class CTC(SemiringProgram):
 
         labels, found = top(*self._rows(), self.blank, k)
         members = labels.transpose(0, 1).reshape(k, *self.emissions.shape[:-1])
-        ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
-        return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
+        return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
         if not kernels_serve(self.emissions):

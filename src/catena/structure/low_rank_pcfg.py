@@ -190,7 +190,13 @@ class LowRankPCFG(SemiringProgram):
         return found.reshape(*self.batch_shape, *found.shape[1:])
 
     def _topk(self, k: int) -> TopK:
-        return SemiringProgram._topk(self._located(), k)
+        if not self._kernels_serve():
+            return SemiringProgram._topk(self._located(), k)
+        from catena.kernels.pcfg_low_rank_top import top
+
+        spans, found = top(*self._rows(), k)
+        members = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
+        return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "k *batch m 4"]:
         if not self._kernels_serve():

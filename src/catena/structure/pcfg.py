@@ -18,7 +18,6 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from catena.numerics import NEVER
 from catena.shapes import mask_from_lengths, whole_numbers
 from catena.structure.backend import kernels_serve
 from catena.structure.base import SemiringProgram, Structured, TopK
@@ -201,8 +200,7 @@ class PCFG(SemiringProgram):
 
         spans, found = top(*self._rows(), k)
         members = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
-        ranks = torch.arange(k).reshape(k, *(1 for _ in self.batch_shape))
-        return TopK(torch.where(ranks < found.reshape(self.batch_shape), self.score(members), NEVER), members)
+        return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "k *batch m 3"]:
         if not kernels_serve(*self.score_tensors()):

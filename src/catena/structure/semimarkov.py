@@ -18,7 +18,7 @@ from torch import Tensor
 from catena.errors import ShapeError
 from catena.numerics import NEVER
 from catena.structure.backend import kernels_serve
-from catena.structure.base import SemiringProgram, Structured
+from catena.structure.base import SemiringProgram, Structured, TopK
 from catena.structure.checks import check_floating, check_tensors, checked_members, fits_batch, set_lengths
 from catena.structure.constraints import Impossible, check_possible
 from catena.structure.segment_constraints import SegmentConstraint
@@ -172,6 +172,15 @@ class SemiMarkov(SemiringProgram):
         from catena.kernels.semimarkov_search import best
 
         return best(*self._rows()).reshape(*self.segments.shape[:-2], 3)
+
+    def _topk(self, k: int) -> TopK:
+        if not kernels_serve(*self.score_tensors()):
+            return super()._topk(k)
+        from catena.kernels.semimarkov_top import top
+
+        segments, found = top(*self._rows(), k)
+        members = segments.transpose(0, 1).reshape(k, *self.segments.shape[:-2], 3)
+        return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t 3"]:
         if not kernels_serve(*self.score_tensors()):
