@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
 from catena.errors import ShapeError
-from catena.shapes import mask_from_lengths, read_axes
+from catena.shapes import checked_lengths, mask_from_lengths, read_axes
 
 
 def test_every_letter_has_a_size() -> None:
@@ -43,3 +46,19 @@ def test_masks_of_any_batch() -> None:
     assert torch.equal(mask.sum(-1), lengths)
     assert mask_from_lengths(torch.tensor([5]), 3).tolist() == [[True, True, True]]
     assert mask_from_lengths(torch.tensor([], dtype=torch.int64), 3).shape == (0, 3)
+
+
+@pytest.mark.parametrize("wrong", [-1, 4])
+def test_lengths_out_of_range_are_rejected_on_every_device(device: str, wrong: int) -> None:
+    if device == "cpu":
+        with pytest.raises(ShapeError, match=f"lengths must lie from 0 to 3, .* but one is {wrong}"):
+            checked_lengths("lengths", torch.tensor([2, wrong]), 3)
+        return
+    # A device-side assertion ends all work of its process on that GPU, so it gets a process of its own.
+    code = (
+        "import torch\nfrom catena.shapes import checked_lengths\n"
+        f"lengths = checked_lengths('lengths', torch.tensor([2, {wrong}], device='cuda'), 3)\ntorch.cuda.synchronize()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode != 0
+    assert "device-side assert" in run.stderr

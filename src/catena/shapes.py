@@ -112,12 +112,16 @@ def checked_lengths(
 ) -> Int[Tensor, "*batch"] | None:
     """Lengths as int64, none of them below ``least`` or above ``most``: a kernel would read beyond the scores.
 
-    Where their numbers cannot be looked at (on another device, in torch.compile, in torch.func) they are clamped.
+    On a GPU the check does not wait for the values: lengths out of range end the program with a device-side assertion,
+    as an index out of range does in torch. In torch.compile and torch.func, lengths are clamped.
     """
     if lengths is None:
         return None
     lengths = whole_numbers(name, lengths)
     if not can_look_at(lengths):
+        if lengths.is_cuda and can_branch():
+            in_range = ((lengths >= least) & (lengths <= most)).all()
+            torch._assert_async(in_range, f"{name} must be from {least} to {most}")
         return lengths.clamp(least, most)
     if lengths.numel():
         smallest, largest = (int(x) for x in lengths.aminmax())

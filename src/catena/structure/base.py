@@ -151,7 +151,7 @@ class Structured(ABC):
 
     def _best_first(self, members: Int[Tensor, "k *batch ..."], found: Int[Tensor, "..."]) -> TopK:
         """What a kernel found with its scores; ``found`` is the number of structures of each row, on any batch axes."""
-        ranks = torch.arange(len(members)).reshape(-1, *(1 for _ in self.batch_shape))
+        ranks = torch.arange(len(members), device=found.device).reshape(-1, *(1 for _ in self.batch_shape))
         there = ranks < found.reshape(self.batch_shape)
         return TopK(torch.where(there, self.score(members), NEVER), members)
 
