@@ -449,7 +449,7 @@ class StructureLaws(ABC):
         structure = self.structure(Case())
         batched = self.regrouped(structure, lambda x: x)
         names = [n for n, rank in self.field_ranks.items() if (x := getattr(batched, n)) is not None and x.dim() > rank]
-        stacked = {name: getattr(structure, name) for name in names}
+        stacked = {name: getattr(batched, name) for name in names}
 
         def log_z(tensors: dict[str, Tensor]) -> Tensor:
             return replace(structure, **tensors).log_partition()  # type: ignore[type-var]

@@ -232,7 +232,8 @@ def test_a_long_text_is_scored_in_pieces(text: Path, tmp_path: Path) -> None:
         assert math.isfinite(found.log_prob)
         if kind == "lstm":
             ids = torch.tensor([[*predictor.encoding.ids(long), predictor.encoding.end]])
-            whole = predictor.stepper.token_log_probs(ids, torch.tensor([2701]))
+            device = predictor.stepper.device
+            whole = predictor.stepper.token_log_probs(ids.to(device), torch.tensor([2701], device=device))
             assert found.log_prob == pytest.approx(whole.sum().item(), rel=1e-4)
 
 
