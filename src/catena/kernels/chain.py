@@ -12,6 +12,7 @@ derivative is taken through :func:`plain_log_partition`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -189,7 +190,7 @@ def _back_alone(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, ...]:
 def back_slopes(inputs: Sequence[Tensor], grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The second derivative, through the plain form: by the scale and the scores, in the order of the inputs."""
     scale, *scores, lengths = inputs
-    return second_derivative(lambda *x: plain_log_partition(*x, lengths), scale, scores, grads)
+    return second_derivative(partial(plain_log_partition, lengths=lengths), scale, scores, grads)
 
 
 def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

@@ -10,6 +10,7 @@ The loops are in :mod:`catena.kernels.semimarkov_loops`; the second derivative i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -156,7 +157,7 @@ def _back_both_ways(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | No
 
 def _back_slopes(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     scale, *scores, lengths = ctx.saved_tensors[:6]
-    by_inputs = second_derivative(lambda *x: plain_log_partition(*x, lengths), scale, scores, grads)
+    by_inputs = second_derivative(partial(plain_log_partition, lengths=lengths), scale, scores, grads)
     return *by_inputs, *(None for _ in range(5))
 
 

@@ -451,19 +451,19 @@ class SemiringProgram(Structured):
             raise ValueError(
                 f"{type(semiring).__name__} takes {semiring.n_values} additive values, but {len(values)} are given"
             )
-        read = [self._as_value(value) for value in values]
-        for value in read:
+        given = [self._as_value(value) for value in values]
+        for value in given:
             mine = _with_tensors_of(mine, value)
-        numbers = [value.score_tensors() for value in read]
+        numbers = [value.score_tensors() for value in given]
         lifted: list[Tensor | None] = []
         for i, (x, read) in enumerate(zip(mine.score_tensors(), self.read_parts(), strict=True)):
             if x is None:
                 lifted.append(None)
                 continue
-            given = [x, *(or_zeros(n[i], x) for n in numbers)]
+            parts = [x, *(or_zeros(n[i], x) for n in numbers)]
             if read is not None:  # nan in a cell that is not read would reach the gradient: 0 times nan is nan
-                given = [torch.where(read, y, 0.0) for y in given]
-            lifted.append(semiring.lift(*given))
+                parts = [torch.where(read, y, 0.0) for y in parts]
+            lifted.append(semiring.lift(*parts))
         return lifted
 
     def _pullback(self, semiring: Semiring) -> tuple[Tensor, Callable[[Tensor], list[Tensor | None]]]:
