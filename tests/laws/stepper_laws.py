@@ -194,9 +194,9 @@ class StepperLaws:
                 stepper.branches(stepper.start(self.rows))
             return
         state, _ = self.stepped(stepper, t)
-        possible = stepper.log_probs(state) > -torch.inf
+        possible = (stepper.log_probs(state) > -torch.inf).cpu()  # branches may be on the CPU
         possible[:, stepper.end] = False
-        times = torch.zeros(possible.shape, dtype=torch.int64)
+        times = torch.zeros(possible.shape, dtype=torch.int64, device="cpu")
         for rows, ids, remaining in stepper.branches(state):
             assert len(rows) == len(remaining)
             assert (remaining >= 0)[possible[rows][:, ids.long()].any(dim=1)].all()
